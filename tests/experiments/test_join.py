@@ -50,8 +50,8 @@ def planned(tmp_path):
             writer = csv.DictWriter(file, list(NUMBERS[0]))
             writer.writeheader()
             writer.writerows(numbers)
-        config = check_config(CONFIG, "my.yaml")
-        return make_plan(config, tmp_path, "my.yaml", tmp_path / "published.csv")
+        config = check_config({**CONFIG, "experiment_folders": [str(tmp_path)]}, "my.yaml")
+        return make_plan(config, tmp_path, "my.yaml")
 
     return make
 

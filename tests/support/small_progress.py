@@ -94,7 +94,7 @@ def pace_of(place, device="cuda"):
 
 
 def text_of(place, device="cuda"):
-    return progress_text(place.plan, [place.results], device, now=NOW)
+    return progress_text(place.plan, [place.results], device, place.by_target, now=NOW)
 
 
 def counts(place):

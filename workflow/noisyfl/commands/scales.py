@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import sys
@@ -116,13 +117,14 @@ def print_progress(
     given = {} if load_config(config).results == results else {"results": str(results)}
     here = any(map(os.path.exists, FOUND))
     options = scale_words([config], given, FOUND[0] if here else ROOT / FOUND[0])
-    print(progress_text(plan, layouts, device, counted, options=options))
+    text = functools.partial(progress_text, plan, layouts, device, counted, options=options)
+    print(text())
     done = done_in(*layouts)
     while follow is not None and not all(map(done, wanted)):
         time.sleep(follow)
         # A terminal is cleared, so that the same lines change; a file gets one text after another.
         print("\033[2J\033[H" if sys.stdout.isatty() else "")
-        print(progress_text(plan, layouts, device, counted, options=options), flush=True)
+        print(text(), flush=True)
 
 
 def done_in(*layouts: Results) -> Callable[[str], bool]:

@@ -359,7 +359,7 @@ def experiment_files(config: Configuration, folder: Path = EXPERIMENTS) -> dict[
     return {path.stem: path for one in folders for path in sorted(one.glob("*.yaml"))}
 
 
-def published_files(config: Configuration, file: Path = PUBLISHED) -> list[Path]:
-    """The files of published numbers: those in the scale's own folders, then ``file``."""
-    own = [folder / file.name for folder in config.experiment_folders]
-    return [*(path for path in own if path.exists()), file]
+def published_files(config: Configuration) -> list[Path]:
+    """The files of published numbers: those in the scale's own folders, then the package's."""
+    own = [folder / PUBLISHED.name for folder in config.experiment_folders]
+    return [*(path for path in own if path.exists()), PUBLISHED]

@@ -24,7 +24,6 @@ from noisyfl.data.remarks import remarks_on
 from noisyfl.data.roots import NotRead
 from noisyfl.data.titles import known_titles
 from noisyfl.experiments.config import (
-    PUBLISHED,
     Configuration,
     Overlay,
     experiment_files,
@@ -48,7 +47,6 @@ def make_plan(
     config: Configuration,
     experiments: Path,
     where: str,
-    published: Path = PUBLISHED,
     strict: bool = True,
 ) -> Plan:
     """Expand a checked configuration.
@@ -56,7 +54,6 @@ def make_plan(
     Args:
         experiments: the folder of the experiments' YAML files, besides the configuration's own.
         where: what the error messages call the configuration.
-        published: the file of the papers' own numbers, besides the configuration's own.
         strict: raise :class:`BadInput` if a table or figure that the scale makes is wrong.
 
     Raises:
@@ -69,7 +66,7 @@ def make_plan(
 
     @functools.cache
     def numbers() -> list[Published]:
-        files = published_files(config, published)
+        files = published_files(config)
         with reading(", ".join(map(str, files))):
             return read_published(*files)
 

@@ -13,7 +13,6 @@ from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.core.provenance import Provenance, read_provenance
 from noisyfl.core.text import aligned, one_line
 from noisyfl.experiments.plan import Plan
-from noisyfl.experiments.targets import runs_by_target
 from noisyfl.runs.status import StatusRecord, failure_text, read_statuses, snakemake_alone
 
 LOST_SECONDS = 300.0
@@ -155,7 +154,7 @@ def progress_text(
     plan: Plan,
     layouts: Sequence[Results],
     device: str,
-    by_target: Mapping[str, Sequence[str]] | None = None,
+    by_target: Mapping[str, Sequence[str]],
     now: datetime | None = None,
     options: Sequence[str] = (),
 ) -> str:
@@ -164,14 +163,12 @@ def progress_text(
     Args:
         layouts: see :func:`read_progress`.
         device: as the configuration has it.
-        by_target: the ids of the runs of each table and figure to be shown; those of the whole
-            scale by default.
+        by_target: the ids of the runs of each table and figure to be shown.
         now: in UTC; the present time by default.
         options: with which Snakemake takes the scale, see
             :func:`noisyfl.runs.status.scale_words`.
     """
     now = now or datetime.now(UTC)
-    by_target = by_target or runs_by_target(plan)
     every = list(dict.fromkeys(run for runs in by_target.values() for run in runs))
     progress = read_progress(every, layouts, now)
     kind = device_of(progress, device)
