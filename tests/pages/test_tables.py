@@ -196,7 +196,7 @@ def test_a_table_of_no_paper_has_no_published_numbers(table):
     table.description["published"] = None
     csv_file = numbers(table)
     assert list(csv_file.index) == ["FedAvg", "w/o mixup"]
-    assert csv_file[f"{LOW} published"].isna().all()
+    assert csv_file[[f"{LOW} published", f"{LOW} as published"]].isna().all(axis=None)
     text = printed(table)["md"]
     assert markdown_cells(text, "FedAvg")[1] == "80.0 ± 10.0"
     assert "Scale “tiny”: it overrides some of this experiment's settings." in text
@@ -241,21 +241,6 @@ def test_one_trial_has_no_spread(table):
     assert markdown_cells(files["md"], "FedAvg")[1] == "80.00 (93.11)"
     assert "a single trial" in files["md"]
     assert numbers(table)[f"{LOW} std"].isna().all()
-
-
-def test_rounds_without_an_evaluation_are_skipped(table):
-    run = table.runs.add([None, 0.2, None, 0.4], seed=31)
-    table.description["runs"][0][0] = [run]
-    row = numbers(table).loc["FedAvg"]
-    assert row[f"{LOW} mean_last_10"] == pytest.approx(30)
-    assert row[f"{LOW} last"] == 40
-
-
-def test_without_published_numbers_nothing_is_as_published(table):
-    table.description |= {"published": None, "as_published": [[True, True], [True, True]]}
-    for heading in (*table.description["rows"], *table.description["columns"]):
-        heading.pop("published")
-    assert numbers(table)[f"{LOW} as published"].isna().all()
 
 
 def test_what_differs_clearly_from_fedavg_is_said_in_any_table(table, runs):
