@@ -5,7 +5,6 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from descriptions import described
@@ -279,10 +278,11 @@ def test_without_differing_levels_there_is_no_correlation(runs, fedcorr, make_pa
     assert figure.axes[2].get_title() == "Pearson's r is undefined: all values are equal"
 
 
-def test_grid_removes_what_it_does_not_need():
-    figure = Figure()
-    assert len(style.grid(figure, 4, 3)) == 4
-    assert len(figure.axes) == 4
+def test_panels_that_are_not_needed_are_removed():
+    figure, panels = style.lay_out(4, 3, 0.5, 2.0, share=True)
+    assert figure.axes == panels
+    assert len(panels) == 4
+    assert figure.get_figheight() == 4.5
 
 
 @pytest.mark.parametrize(

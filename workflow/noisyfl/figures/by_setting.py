@@ -15,7 +15,7 @@ from noisyfl.analysis.frame import cells_of, tidy
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.runs import Run
 from noisyfl.figures.looks import Look, legend_of_lines, looks, row_names
-from noisyfl.figures.style import DIVERGED, lay_out, new_figure, say_empty
+from noisyfl.figures.style import DIVERGED, lay_out, say_empty
 from noisyfl.specs.descriptions import FigureDescription
 
 WORDS = {
@@ -71,9 +71,7 @@ def by_setting(description: FigureDescription, runs: Mapping[str, Run]) -> Figur
     panels = description.source_table.panels(description.name)
     cells = [list(map(Cell, line)) for line in cells_of(tidy(description.source_table, runs))]
     width = 2 if len(panels) == 4 else min(len(panels), 3)
-    lines = -(-len(panels) // width)
-    figure = new_figure(0.9 + (2.9 if width == 1 else 2.2) * lines)
-    axes = lay_out(figure, len(panels), width)
+    figure, axes = lay_out(len(panels), width, 0.9, 2.9 if width == 1 else 2.2)
     scales: dict[Quantity, Axes] = {}
     rows_drawn, diverged = set(), False
     for n, (panel, (group, places)) in enumerate(zip(axes, panels.items(), strict=True)):

@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.samples import scores_of_samples
 from noisyfl.core.options import find
-from noisyfl.figures.style import CLEAN, NOISY, lay_out, legend, new_figure, say_empty
+from noisyfl.figures.style import CLEAN, NOISY, lay_out, legend, say_empty
 from noisyfl.specs.descriptions import FigureDescription, Panel
 
 SCORES = {
@@ -56,10 +56,7 @@ def detection(description: FigureDescription, runs: Mapping[str, Run]) -> Figure
         )
         for score in {panel.score for panel in panels}
     }
-    width = min(len(panels), 2)
-    height = -(-len(panels) // width)
-    figure = new_figure(0.5 + 2.1 * height)
-    axes = lay_out(figure, len(panels), width)
+    figure, axes = lay_out(len(panels), min(len(panels), 2), 0.5, 2.1)
     handles: list[Any] = []
     for place, panel, (values, noisy) in zip(axes, panels, found, strict=True):
         _, axis, sign = SCORES[panel.score]

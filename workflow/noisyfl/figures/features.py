@@ -15,7 +15,7 @@ from sklearn.manifold import TSNE
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.samples import Features, read_features
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.figures.style import CLASSES, GREY, PAGE, class_colours, lay_out, legend, new_figure
+from noisyfl.figures.style import CLASSES, GREY, PAGE, class_colours, lay_out, legend
 from noisyfl.specs.descriptions import FigureDescription
 
 PERPLEXITY = 30
@@ -40,9 +40,7 @@ def features(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
     names = dataset(spec["noisy_partition"]["dataset"]).true_names
     colours = class_colours(len(names))
     width = min(len(panels), 2)
-    height = -(-len(panels) // width)
-    figure = new_figure(0.4 + PAGE / width * height)
-    axes = lay_out(figure, len(panels), width)
+    figure, axes = lay_out(len(panels), width, 0.4, PAGE / width)
     parts = [read_features(runs[panel.run]) for panel in panels]
     for place, panel, found in zip(axes, panels, parts, strict=True):
         place.set_title(panel.name)

@@ -18,7 +18,7 @@ from noisyfl.analysis.runs import Run
 from noisyfl.core.options import find
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.figures.looks import Look, looks
-from noisyfl.figures.style import GREY, correlation_words, grid, legend, new_figure
+from noisyfl.figures.style import GREY, correlation_words, lay_out, legend
 from noisyfl.specs.descriptions import FigureDescription, Panel
 
 ACCURACIES = {
@@ -52,9 +52,8 @@ def local_models(
     panels, known = description.panels, by_id(partitions)
     column, axis = find(ACCURACIES, str(description.y), "accuracy", f"{description.name}: y")
     look = _looks([line for panel in panels for line in panel.lines], runs)
-    width = min(len(panels), 3)
-    figure = new_figure(0.9 + 2.3 * -(-len(panels) // width))
-    for axes, panel in zip(grid(figure, len(panels), width), panels, strict=True):
+    figure, places = lay_out(len(panels), min(len(panels), 3), 0.9, 2.3, share=True)
+    for axes, panel in zip(places, panels, strict=True):
         levels = [known[line.partition].realised for line in panel.lines]
         shaded = {line.partition for line in panel.lines}
         found = [

@@ -22,7 +22,7 @@ from noisyfl.figures.style import (
     LIGHT_CLEAN,
     PAGE,
     class_colours,
-    grid,
+    lay_out,
     legend,
     new_figure,
 )
@@ -38,11 +38,9 @@ def class_counts(description: FigureDescription, partitions: Sequence[NoisyParti
     Args:
         description: ``panels``, each with its ``name``.
     """
-    width = min(len(partitions), 3)
-    figure = new_figure(0.7 + 2.4 * -(-len(partitions) // width))
+    figure, panels = lay_out(len(partitions), min(len(partitions), 3), 0.7, 2.4, share=True)
     classes = dataset(partitions[0].spec["dataset"]).true_names
     colours = class_colours(len(classes))
-    panels = grid(figure, len(partitions), width)
     names = [panel.name for panel in description.panels]
     for panel, name, partition in zip(panels, names, partitions, strict=True):
         panel.set_title(name)

@@ -15,7 +15,7 @@ from noisyfl.analysis.probes import probed_rows
 from noisyfl.analysis.runs import Run
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noisy_partition import NoisyPartition
-from noisyfl.figures.style import PAGE, lay_out, new_figure
+from noisyfl.figures.style import PAGE, lay_out
 from noisyfl.specs.descriptions import FigureDescription
 
 FEW_CLASSES = 20
@@ -41,9 +41,7 @@ def similarity(
     """
     panels, known = description.panels, by_id(partitions)
     width = min(len(panels), 2)
-    height = -(-len(panels) // width)
-    figure = new_figure(0.5 + (PAGE / width - 0.3) * height)
-    axes = lay_out(figure, len(panels), width)
+    figure, axes = lay_out(len(panels), width, 0.5, PAGE / width - 0.3)
     for place, panel in zip(axes, panels, strict=True):
         partition = known[panel.partition]
         rows = probed_rows(runs[panel.run], [OUTPUT], len(partition.clients))

@@ -103,30 +103,26 @@ def new_figure(height: float) -> Figure:
     return Figure(figsize=(PAGE, height), layout=_RoundedLayout())
 
 
-def grid(figure: Figure, panels: int, columns: int) -> list[Axes]:
-    """Axes for panels in reading order, with common scales and tick labels on the outside only.
+def lay_out(
+    panels: int, columns: int, besides: float, height: float, share: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """A figure of a page's width, and the axes of its panels in reading order.
 
     Args:
         columns: how many panels stand side by side.
-    """
-    axes = lay_out(figure, panels, columns, share=True)
-    for lowest in axes[-columns:]:  # of each column of panels
-        lowest.xaxis.set_tick_params(labelbottom=True)
-    return axes
-
-
-def lay_out(figure: Figure, panels: int, columns: int, share: bool = False) -> list[Axes]:
-    """Axes for panels in reading order.
-
-    Args:
-        columns: how many panels stand side by side.
-        share: whether all panels have the same scales.
+        besides: inches of height for all but the panels.
+        height: inches of height for each line of panels.
+        share: all panels have the same scales, and tick labels on the outside only.
     """
     rows = -(-panels // columns)
+    figure = new_figure(besides + height * rows)
     axes = figure.subplots(rows, columns, sharex=share, sharey=share, squeeze=False)
     for surplus in axes.flat[panels:]:
         surplus.remove()
-    return list(axes.flat[:panels])
+    shown = list(axes.flat[:panels])
+    for lowest in shown[-columns:] if share else ():
+        lowest.xaxis.set_tick_params(labelbottom=True)
+    return figure, shown
 
 
 def class_colours(classes: int) -> list[str]:
