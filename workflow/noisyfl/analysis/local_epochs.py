@@ -20,17 +20,14 @@ def epochs_by_round(method: Any, rounds: int, where: str) -> list[int]:
         BadInput: the method has no schedule of local epochs of its own.
     """
     _, side = build_method(method, where)
-    one, two = (
-        [side.local_schedule(r, _schedule(rounds, epochs)).local_epochs for r in range(rounds)]
-        for epochs in (1, 2)
-    )
+
+    def epochs(given: int) -> list[int]:
+        plan = Schedule(
+            rounds=rounds, local_epochs=given, participation=1, batch_size=1, learning_rate=1
+        )
+        return [side.local_schedule(r, plan).local_epochs for r in range(rounds)]
+
+    one, two = epochs(1), epochs(2)
     if one != two:
         raise BadInput(f"{where}: {side.name} has the run's local epochs, and none of its own")
     return one
-
-
-def _schedule(rounds: int, epochs: int) -> Schedule:
-    """A run's schedule, in which only the rounds and the local epochs matter."""
-    return Schedule(
-        rounds=rounds, local_epochs=epochs, participation=1, batch_size=1, learning_rate=1
-    )

@@ -108,10 +108,15 @@ class Run:
         Raises:
             BadInput: there is no such metric.
         """
-        found = find(METRICS, metric, "metric", f"run {self.id}")
-        if found.of_clients:
-            return self._means_of_clients(found.of_clients)
-        return found.values(self.counted, self.spec)
+        chosen = find(METRICS, metric, "metric", f"run {self.id}")
+        if not chosen.of_clients:
+            return chosen.values(self.counted, self.spec)
+        rounds, _, values = self.of_clients(chosen.of_clients)
+        counted = self.counted["round"]
+        found = np.full(len(counted), np.nan)
+        for number in np.unique(rounds):
+            found[counted == number] = values[rounds == number].mean()
+        return found
 
     def of_clients(self, column: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The round, client and value of each entry in a column of ``clients``.
@@ -123,14 +128,6 @@ class Run:
         values = self.clients.get(column, np.full(len(rounds), np.nan))
         there = ~np.isnan(values) & np.isin(rounds, self.counted["round"])
         return rounds[there], clients[there], values[there]
-
-    def _means_of_clients(self, column: str) -> np.ndarray:
-        rounds, _, values = self.of_clients(column)
-        counted = self.counted["round"]
-        found = np.full(len(counted), np.nan)
-        for number in np.unique(rounds):
-            found[counted == number] = values[rounds == number].mean()
-        return found
 
     def series(self, metric: str, unit: str = "ordinary_rounds") -> tuple[np.ndarray, np.ndarray]:
         """The work by the end of each round with a value of a metric, and the values.

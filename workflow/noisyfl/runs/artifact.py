@@ -10,14 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyfl.core.artifacts import (
-    DamagedArtifact,
-    RunFiles,
-    read_json,
-    read_table,
-    remedy,
-    to_numpy,
-)
+from noisyfl.core.artifacts import DamagedArtifact, RunFiles, read_json, read_table, remedy
 from noisyfl.core.provenance import Provenance, read_provenance
 from noisyfl.specs.identity import identity
 
@@ -95,12 +88,9 @@ def _check_rounds(rounds: pa.Table, provenance: Provenance, files: RunFiles) -> 
         return DamagedArtifact(f"{files.rounds}: {why}; {remedy(files.rounds)}")
 
     expected = provenance.rounds
-    numbers = to_numpy(rounds["round"].combine_chunks()) if len(rounds) else np.empty(0)
-    if len(rounds) != expected or not np.array_equal(numbers, np.arange(1, expected + 1)):
+    if not rounds["round"].equals(pa.chunked_array([np.arange(1, expected + 1)])):
         raise damaged(f"expected the rounds 1 to {expected}, found {len(rounds)}")
-    for name in SHARES:
-        if name in rounds.column_names:
-            ends = pc.min_max(rounds[name]).as_py()
-            for value in ends.values():
-                if value is not None and not 0 <= value <= 1:
-                    raise damaged(f"{name}: got {value!r}, expected a share from 0 to 1")
+    for name in (share for share in SHARES if share in rounds.column_names):
+        for value in pc.min_max(rounds[name]).as_py().values():
+            if value is not None and not 0 <= value <= 1:
+                raise damaged(f"{name}: got {value!r}, expected a share from 0 to 1")

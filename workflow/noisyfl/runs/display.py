@@ -104,11 +104,7 @@ class Progress:
 
 
 class Display:
-    """Lines that stay, and a progress bar below them while :meth:`showing`.
-
-    Args:
-        stream: where it is shown.
-    """
+    """Lines that stay, and a progress bar below them while :meth:`showing`."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

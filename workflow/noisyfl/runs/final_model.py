@@ -70,11 +70,12 @@ class FinalModel(nn.Module):
     def __init__(self, facts: Mapping[str, Any], weights: Weights) -> None:
         super().__init__()
         numbers = {int(name.partition(".")[0]) for name in weights}
-        shape, classes = tuple(facts["shape"]), len(facts["classes"])
+        shape, classes, model = tuple(facts["shape"]), len(facts["classes"]), facts["model"]
+        if "pretrained" in model:  # the kept weights take the place of published ones
+            model = {**model, "pretrained": "none"}
         self.facts = facts
         self.networks = Networks(
-            build_model({**facts["model"], **_untrained(facts["model"])}, shape, classes, 0, number)
-            for number in sorted(numbers)
+            build_model(model, shape, classes, 0, number) for number in sorted(numbers)
         )
         self.networks.load_state_dict(weights)
         self.eval()
@@ -93,11 +94,6 @@ class FinalModel(nn.Module):
         return self.networks.outputs(views, network, "float32").logits
 
 
-def _untrained(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that keep a model from looking for published weights, which the kept ones replace."""
-    return {"pretrained": "none"} if "pretrained" in model else {}
-
-
 def load_model_file(path: Path | str) -> FinalModel:
     """Read a model that :func:`save_model` has written.
 
@@ -113,8 +109,6 @@ def read_model_file(path: Path) -> tuple[dict[str, Any], Weights]:
     """A file's facts about its model, and its weights on the host; raises as
     :func:`load_model_file`.
     """
-    if not path.exists():
-        raise FileNotFoundError(path)
     try:
         with safe_open(path, framework="pt") as file:
             facts = {key: json.loads(text) for key, text in file.metadata().items()}

@@ -12,7 +12,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,7 @@ from typing import Any
 import torch
 from filelock import FileLock, Timeout
 
-from noisyfl.core.artifacts import (
-    NO_ROOM,
-    DamagedArtifact,
-    Results,
-    RunFiles,
-    remove_drafts,
-)
+from noisyfl.core.artifacts import NO_ROOM, DamagedArtifact, Results, RunFiles, remove_drafts
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
 from noisyfl.core.text import one_line
@@ -206,8 +200,10 @@ class TrainingJob:
             layout.partition(identity(partition)),
         )
         handler = signal.getsignal(signal.SIGTERM)
+        # For a GPU that the user names nobody waits. The process has asked CUDA nothing so far.
+        any_gpu = self.device in ("auto", "cuda") and torch.backends.cuda.is_built()
         try:
-            with self._gpu(log.info):
+            with gpu_seat(log.info) if any_gpu else nullcontext():
                 options = TrainingOptions(
                     device=self.device,
                     executor=self.executor,
@@ -218,30 +214,14 @@ class TrainingJob:
                     trackers=self.trackers,
                     results=layout.root,
                 )
-                train_run(
-                    self.spec,
-                    inputs,
-                    files,
-                    layout.checkpoint(run),
-                    options,
-                    log.info,
-                    status.report,
-                )
+                checkpoint = layout.checkpoint(run)
+                train_run(self.spec, inputs, files, checkpoint, options, log.info, status.report)
         except Interrupted as interrupted:
             return Outcome(str(interrupted), interrupted=True)
         finally:
             # Between two runs of a process the signal ends it; the last run's checkpoint is done.
             signal.signal(signal.SIGTERM, handler)
         return Outcome()
-
-    def _gpu(self, log: Callable[[str], None]) -> AbstractContextManager[str | None]:
-        """A seat at a GPU, if any GPU will do; for one that the user names nobody waits.
-
-        It must be entered before the process asks CUDA anything.
-        """
-        if self.device in ("auto", "cuda") and torch.backends.cuda.is_built():
-            return gpu_seat(log)
-        return nullcontext()
 
 
 def is_permanent(error: Exception) -> bool:

@@ -51,6 +51,7 @@ def labels_table(clients: list[Client], ledger: Ledger) -> pa.Table:
     others[rows, given] = -1
     other = others.argmax(1)
     columns = {
+        **found,
         "client": np.repeat([client.id for client in clients], ledger.sizes),
         "sample": torch.cat([client.rows.cpu() for client in clients]).numpy(),
         "given_label": given,
@@ -61,12 +62,7 @@ def labels_table(clients: list[Client], ledger: Ledger) -> pa.Table:
         "other_probability": probability[rows, other],
         "in_sample": found["in_sample"].astype(bool),
         "models": found["looks"],
-        "judged": found["judged"],
-        "selected": found["selected"],
-        "last_selected": found["last_selected"],
-        "judged_in": found["judged_in"],
         "learnt_label": found["label"],
-        "relabelled_in": found["relabelled_in"],
     }
     return pa.table({name: pa.array(columns[name], kind) for name, kind in COLUMNS.items()})
 

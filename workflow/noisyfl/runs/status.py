@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BeforeValidator, ConfigDict
+from pydantic import AwareDatetime, ConfigDict, Field
 
 from noisyfl.core.artifacts import DamagedArtifact, Results, read_json, write_json
 from noisyfl.core.options import BadInput
@@ -36,11 +36,7 @@ FOUND = ("Snakefile", "workflow/Snakefile")
 """Where Snakemake finds a workflow by itself."""
 
 
-def _moment(given: Any) -> Any:
-    return datetime.fromisoformat(given) if isinstance(given, str) else given
-
-
-Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]
+Moment = Annotated[AwareDatetime, Field(strict=False)]  # JSON has it as a text
 
 
 class StatusRecord(Typed):
@@ -84,11 +80,7 @@ class StatusRecord(Typed):
 
 
 class RunStatus:
-    """The status file of one run. If it cannot be written, the run goes on without it.
-
-    Args:
-        setting: the run in words.
-    """
+    """The status file of one run. If it cannot be written, the run goes on without it."""
 
     def __init__(self, path: Path, setting: str, log: str | None) -> None:
         self._path = path
@@ -111,8 +103,7 @@ class RunStatus:
         """Write that the run is being prepared, and from then on regularly that it is alive."""
         with self._lock:
             self._write()
-        with suppress(RuntimeError):  # a machine that has no thread left
-            threading.Thread(target=self._beat, name="status", daemon=True).start()
+        threading.Thread(target=self._beat, name="status", daemon=True).start()
 
     def report(
         self,
@@ -148,11 +139,8 @@ class RunStatus:
         self._end(state="interrupted")
 
     def fail(self, error: str, permanent: bool = False) -> None:
-        """Write that the run ended with an error, which is kept as one line.
-
-        Args:
-            error: why it failed.
-            permanent: whether another attempt would end with the same error.
+        """Write that the run ended with an error, which is kept as one line, and whether another
+        attempt would end with the same error.
         """
         # Kept here too, since Snakemake overwrites a run's log with each attempt.
         trace = traceback.format_exc() if permanent else None

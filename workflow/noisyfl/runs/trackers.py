@@ -170,10 +170,7 @@ def tracking(
 
     Args:
         names: of :data:`TRACKERS`.
-        spec: of the run.
         results: the folder of all artifacts.
-        federation: of the run.
-        report: what is called after each round.
         log: takes a warning about a tracker that fails, which is given up.
     """
     there: dict[str, Tracker] = {}

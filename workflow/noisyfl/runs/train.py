@@ -9,7 +9,6 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,12 +19,7 @@ import pyarrow as pa
 import torch
 
 from noisyfl import __version__
-from noisyfl.core.artifacts import (
-    RunFiles,
-    table_of,
-    write_json,
-    write_table,
-)
+from noisyfl.core.artifacts import RunFiles, table_of, write_json, write_table
 from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import write_provenance
 from noisyfl.data import noisy_partition
@@ -37,6 +31,7 @@ from noisyfl.runs import gpu, processor
 from noisyfl.runs.kept_labels import LABELS_REVISION, labels_table
 from noisyfl.runs.processor import device_name
 from noisyfl.runs.store import when_there_is_room
+from noisyfl.runs.trackers import tracking
 from noisyfl.simulation import probes
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.encoded import images_of
@@ -103,13 +98,7 @@ def keep_freed_memory() -> None:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The files that a run is made from.
-
-    Attributes:
-        train: the dataset's training part.
-        test: its test part.
-        partition: the noisy partition that the spec names.
-    """
+    """The files that a run is made from: its dataset's two parts, and its noisy partition."""
 
     train: Path
     test: Path
@@ -118,12 +107,7 @@ class Inputs:
     def read(
         self, spec: Mapping[str, Any]
     ) -> tuple[DatasetPart, DatasetPart, noisy_partition.NoisyPartition]:
-        """The training part, the test part and the noisy partition.
-
-        Raises:
-            BadInput: the partition is of another spec, or a part of the data of another dataset.
-            DamagedArtifact: a file is damaged, or the partition is of other data.
-        """
+        """The training part, the test part and the noisy partition; raises as :func:`train_run`."""
         partition = noisy_partition.read(self.partition)
         if partition.spec != spec["noisy_partition"]:
             raise BadInput(
@@ -177,10 +161,8 @@ def train_run(
 
     Args:
         spec: canonical, as :func:`noisyfl.specs.spec.canonical_run` makes it.
-        inputs: what the run is made from.
         files: where the artifact goes.
         checkpoint_path: where a checkpoint lies while the run is under way.
-        options: of the training.
         log: takes one line at a time.
         report: is called after each round with how far the run is.
 
@@ -220,7 +202,8 @@ def train_run(
     log(f"run {key['spec']}: {describe_run(spec)} on {device}")
     setup_seconds = time.perf_counter() - begun
 
-    with _tracking(spec, federation, options, report, log) as report_round:
+    tracked = tracking(options.trackers, spec, options.results, federation, report, log)
+    with tracked as report_round:
         status = simulate(federation, server, client, checkpoint, log, report_round)
     finished = status == "finished"
     if finished and (probed := spec.get("probes", [])):
@@ -316,12 +299,7 @@ def build_federation(
     Args:
         spec: canonical.
         networks: how many networks a model of the method has.
-        train: the training part.
-        test: the test part.
-        partition: the noisy partition that the spec names.
-        device: where everything lives.
         executor: a name of :data:`EXECUTORS`.
-        weight_files: where published weights are looked for.
         options: of the executor.
     """
     facts = train.facts
@@ -368,18 +346,3 @@ def write_run(
     columns = {**CLIENT_COLUMNS, **probes.columns(spec.get("probes", []))}
     write_table(files.clients, table_of(records.clients, columns), metadata)
     write_provenance(files.provenance, provenance)
-
-
-def _tracking(
-    spec: Mapping[str, Any],
-    federation: Federation,
-    options: TrainingOptions,
-    report: Report,
-    log: Callable[[str], None],
-) -> AbstractContextManager[Report]:
-    """A report that also gives each new round to the trackers, if any are wanted."""
-    if not options.trackers:
-        return nullcontext(report)
-    from noisyfl.runs.trackers import tracking
-
-    return tracking(options.trackers, spec, options.results, federation, report, log)

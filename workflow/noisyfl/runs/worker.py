@@ -18,11 +18,7 @@ from noisyfl.runs.job import TrainingJob
 
 
 def train_named(plugins: Sequence[str]) -> None:
-    """Train the runs that standard input names.
-
-    Args:
-        plugins: files of plugins.
-    """
+    """Train the runs that standard input names, with files of plugins."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
     load(plugins)
