@@ -2,29 +2,22 @@
 
 import dataclasses
 
-import numpy as np
 import pandas as pd
 import pytest
 
+from descriptions import described_table
 from noisyfl.analysis.frame import (
     COLUMNS,
     column_values,
-    read_frame,
     read_frames,
     summaries,
     tidy,
     write_frame,
 )
 from noisyfl.analysis.runs import read_runs
-from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.options import BadInput
-from noisyfl.specs.descriptions import (
-    CellDescription,
-    Heading,
-    TableDescription,
-    description_text,
-)
-from noisyfl.specs.published import PRINTED
+from noisyfl.specs.descriptions import Heading, TableDescription, description_text
+from noisyfl.specs.published import Published
 
 LEVELS = ("constant(level=0.1)", "constant(level=0.2)")
 
@@ -57,53 +50,26 @@ def table(runs):
         ("krum", 1): [[0.9, 0.9], [0.9, 0.9]],
     }
     cells = {
-        at: tuple(
+        at: [
             runs.add(values, method=at[0], seed=seed, noise_level=LEVELS[at[1]])
             for seed, values in enumerate(trials, 1)
-        )
+        ]
         for at, trials in accuracies.items()
     }
-    labels = {(n["method"], n["noise"]): {k: n[k] for k in list(n)[:9]} for n in NUMBERS}
-    printed = {(n["method"], n["noise"]): {k: n[k] for k in PRINTED} for n in NUMBERS}
     methods = ("fedavg", "krum")
-    return TableDescription(
-        experiment="p",
-        experiment_title="A paper",
-        name="t1",
-        title="Table 1",
-        scale="tiny",
-        metric="test_accuracy",
-        statistic="best",
-        published={"paper": "p", "table": "t1"},
-        columns=(
-            Heading(name="noise, low", label="low", group="noise", published={"noise": "low"}),
-            Heading(name="noise, high", label="high", group="noise", published={"noise": "high"}),
-            Heading(name="mean", mean_of=("noise, low", "noise, high")),
-            Heading(name="rank", average_rank=True),
-        ),
-        rows=tuple(Heading(name=name.title(), method=name) for name in methods),
-        cells=tuple(
-            tuple(
-                CellDescription(
-                    runs=runs,
-                    as_published=same,
-                    labels=labels.get((name, noise), {"method": name, "noise": noise or ""}),
-                    number=printed.get((name, noise), {}),
-                )
-                for runs, noise, same in zip(
-                    (cells[name, 0], cells[name, 1], (), ()),
-                    ("low", "high", None, None),
-                    own,
-                    strict=True,
-                )
-            )
-            for name, own in (
-                ("fedavg", (True, True, False, False)),
-                ("krum", (True, False, False, False)),
-            )
-        ),
-        other_numbers=tuple(n for n in NUMBERS if n["method"] not in methods),
-    )
+    given = {
+        "published": {"paper": "p", "table": "t1"},
+        "columns": [
+            {"name": "noise, low", "label": "low", "group": "noise", "published": {"noise": "low"}},
+            {"name": "noise, high", "group": "noise", "published": {"noise": "high"}},
+            {"name": "mean", "mean_of": ["noise, low", "noise, high"]},
+            {"name": "rank", "average_rank": True},
+        ],
+        "rows": [{"name": name.title(), "method": name, "published": {}} for name in methods],
+        "runs": [[cells[name, 0], cells[name, 1], (), ()] for name in methods],
+        "as_published": [[True, True, False, False], [True, False, False, False]],
+    }
+    return described_table(given, [Published(n, fields) for n, fields in enumerate(NUMBERS)])
 
 
 @pytest.fixture
@@ -233,9 +199,9 @@ def test_rows_are_ranked_over_the_seeds_that_all_of_them_have(table, runs):
 
 def test_most_trials_decide_whether_a_cell_is_starred(table, runs):
     steady = runs.add([0.9, 0.4, 0.4, 0.4, 0.4, 0.4], seed=9)
-    wild = [runs.add([0.2, level], seed=8) for level in (0.7,)]
+    wild = runs.add([0.2, 0.7], seed=8)
     table = dataclasses.replace(table, statistic="final_or_max")
-    table = table.with_runs(((((steady, *wild)), *table.runs[0][1:]), table.runs[1]))
+    table = table.with_runs((((steady, wild), *table.runs[0][1:]), table.runs[1]))
     found = cell(tidy(table, read_runs(runs.files)), "Fedavg", "noise, low")
     assert found["starred"].tolist() == [False, True]
     assert found["value"].tolist() == [40.0, 70.0]  # one of two is not most: every run's last
@@ -249,39 +215,6 @@ def test_a_frame_is_read_as_it_was_written(frame, tmp_path):
     assert len(again) == 2 * len(frame)
     pd.testing.assert_frame_equal(again[: len(frame)], frame)
     assert list(read_frames([]).columns) == COLUMNS
-
-
-def test_a_flipped_bit_of_a_frame_is_found_or_changes_nothing(frame, tmp_path):
-    path = tmp_path / "t1.parquet"
-    write_frame(path, frame)
-    whole = path.read_bytes()
-    rng, messages = np.random.default_rng(1), []
-    for place in rng.integers(0, len(whole), 100):
-        changed = bytearray(whole)
-        changed[place] ^= 1 << rng.integers(8)
-        path.write_bytes(changed)
-        try:
-            # Some bits say nothing of the content, such as those of a number's padding.
-            pd.testing.assert_frame_equal(read_frame(path), frame, check_exact=True)
-        except DamagedArtifact as error:
-            messages.append(str(error))
-    assert len(messages) > 50
-    for message in messages:
-        assert message.startswith(f"{path}: ")
-        assert message.endswith("; delete it to have it made again")
-
-
-@pytest.mark.parametrize("share", [0, 0.5, 0.99])
-def test_a_frame_that_was_cut_off_is_named(frame, tmp_path, share):
-    path = tmp_path / "t1.parquet"
-    write_frame(path, frame)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: int(share * len(whole))])
-    with pytest.raises(DamagedArtifact, match=r"t1.parquet: not a whole Parquet file"):
-        read_frames([path])
-    frame.to_parquet(path)
-    with pytest.raises(DamagedArtifact, match=r"t1.parquet: not written by noisyfl"):
-        read_frames([path])
 
 
 def test_a_description_is_the_same_on_the_other_side(table):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from noisyfl.analysis.metrics import FACTORS, METRICS, SYMBOLS, mean_samples
+from noisyfl.analysis.metrics import METRICS, mean_samples
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import DATASETS
 from small_partitions import canonical_of
@@ -67,13 +67,3 @@ def test_mean_samples_are_those_of_the_partition(partition):
     table, _ = noisy_partition.make(spec, np.arange(DATASETS["digits"].train_size) % 10)
     clients = spec["partition"]["clients"]
     assert mean_samples({"noisy_partition": spec}) == pytest.approx(table.num_rows / clients)
-
-
-def test_every_metric_can_be_shown():
-    for metric in METRICS.values():
-        assert metric.axis == f"{metric.label} ({SYMBOLS[metric.unit]})"
-        assert metric.factor == FACTORS[metric.unit]
-    assert METRICS["test_accuracy"].axis == "test accuracy (%)"
-    assert METRICS["bytes_up"].factor * 2_500_000 == pytest.approx(2.5)  # megabytes
-    assert METRICS["noise_ratio"].less_is_better
-    assert not METRICS["label_recall"].less_is_better

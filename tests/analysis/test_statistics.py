@@ -1,12 +1,10 @@
 """What a few seeds can tell: paired tests, Holm's correction, and correlations."""
 
-import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 from scipy.stats import t as student
 
-from noisyfl.analysis.statistics import correlation, differences, holm, p_value
+from noisyfl.analysis.statistics import differences, holm, p_value
 
 
 def test_a_difference_counts_on_both_sides():
@@ -45,15 +43,3 @@ def test_luck_that_all_methods_share_is_told_by_few_seeds():
     """How far differences vary is the same; one degree of freedom stands against forty."""
     assert significant_of(lambda row: 0.5 if row % 2 else -0.5) == 40
     assert significant_of(lambda row: 0.5) == 0
-
-
-def test_correlations():
-    x, y = np.random.default_rng(1).normal(size=(2, 12))
-    assert correlation(x, y, "pearson") == pytest.approx(stats.pearsonr(x, y)[0])
-    assert correlation(x, y, "spearman") == pytest.approx(stats.spearmanr(x, y)[0])
-    # A pair without a value is left out, and less than three are too few.
-    x[0] = np.nan
-    assert correlation(x, y, "spearman") == pytest.approx(stats.spearmanr(x[1:], y[1:])[0])
-    x[:10] = np.nan
-    assert np.isnan(correlation(x, y, "pearson"))
-    assert np.isnan(correlation(np.ones(12), y, "pearson"))

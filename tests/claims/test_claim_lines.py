@@ -49,8 +49,6 @@ def table(runs):
         [runs.add([0.4] * 4, method="krum+dividemix", columns={"samples_backward": [20] * 4})],
     ]
     description = {
-        "metric": "test_accuracy",
-        "statistic": "best",
         "columns": [{"name": "μ=0.2"}],
         "rows": [
             {"name": "Digits, Plain", "group": "Digits", "label": "Plain", "method": "fedavg"},
@@ -103,13 +101,9 @@ def test_a_single_trial_is_as_sure_as_trials_of_its_data_set_elsewhere(runs):
     """Also where a column has cells of several datasets; shares of labels decide nothing alone."""
 
     def table(rows, trials):
-        return {
-            "metric": "label_precision",
-            "statistic": "best",
-            "columns": [{"name": "a"}],
-            "rows": [{"name": row, "method": "fedavg"} for row in rows],
-            "runs": [[cell] for cell in trials],
-        }
+        given = {"columns": [{"name": "a"}], "rows": [{"name": row} for row in rows]}
+        given |= {"metric": "label_precision", "runs": [[cell] for cell in trials]}
+        return described_table(given)
 
     def add(value, **setting):
         return runs.add([0.1], columns={"label_precision": [value]}, **setting)
@@ -118,8 +112,8 @@ def test_a_single_trial_is_as_sure_as_trials_of_its_data_set_elsewhere(runs):
     wide = [add(value, seed=seed) for seed, value in enumerate((0.4, 0.6, 0.8), 2)]
     alone = [[add(0.5)], [add(0.5, dataset="mnist", **clean)]]
     parts = {
-        "x/one": described_table(table("bc", alone)),
-        "x/two": described_table(table("d", [wide])),
+        "x/one": table("bc", alone),
+        "x/two": table("d", [wide]),
     }
     sources = Artifacts(parts, runs.files, {}).sources()
     known, unknown = sources["tables"](Query("", ("x/one",), (), {}))
@@ -129,13 +123,7 @@ def test_a_single_trial_is_as_sure_as_trials_of_its_data_set_elsewhere(runs):
 
 def test_a_trial_that_diverged_does_not_count(runs):
     cell = [runs.add([0.1, 0.9], provenance={"status": "diverged"}), runs.add([0.2, 0.4], seed=2)]
-    description = {
-        "metric": "test_accuracy",
-        "statistic": "best",
-        "columns": [{"name": "a"}],
-        "rows": [{"name": "b", "method": "fedavg"}],
-        "runs": [[cell]],
-    }
+    description = {"columns": [{"name": "a"}], "rows": [{"name": "b"}], "runs": [[cell]]}
     sources = Artifacts({"x/one": described_table(description)}, runs.files, {}).sources()
     assert [v for _, v in values(sources["tables"])] == [pytest.approx(40)]
     assert [v for _, v in values(sources["rounds"])] == [pytest.approx(20), pytest.approx(40)]
@@ -148,13 +136,7 @@ def test_a_trial_that_diverged_does_not_count(runs):
 @pytest.mark.parametrize("kind", ["tables", "rounds", "batches", "clients", "pairs"])
 def test_a_cell_that_is_not_run_has_unknown_numbers(kind):
     """What rests on it is then not decided without it."""
-    description = {
-        "metric": "test_accuracy",
-        "statistic": "best",
-        "columns": [{"name": "a"}],
-        "rows": [{"name": "b", "method": "fedavg"}],
-        "runs": [[[]]],
-    }
+    description = {"columns": [{"name": "a"}], "rows": [{"name": "b"}], "runs": [[[]]]}
     sources = Artifacts({"x/one": described_table(description)}, {}, {}).sources()
     found = [value for _, value in values(sources[kind])]
     assert len(found) == (2 if kind == "clients" else 1)

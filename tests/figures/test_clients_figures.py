@@ -15,48 +15,12 @@ DETECTED = "noise_detection_recall"
 
 
 CLIENTS = [
-    {
-        "round": 1,
-        "client": 0,
-        "label_precision": 0.2,
-        "label_recall": 0.1,
-        DETECTED: 0.3,
-    },
-    {
-        "round": 1,
-        "client": 2,
-        "label_precision": 0.8,
-        "label_recall": None,
-        DETECTED: 0.4,
-    },
-    {
-        "round": 3,
-        "client": 2,
-        "label_precision": 0.5,
-        "label_recall": 0.9,
-        DETECTED: None,
-    },
-    {
-        "round": 3,
-        "client": 1,
-        "label_precision": 0.6,
-        "label_recall": 0.6,
-        DETECTED: None,
-    },
-    {
-        "round": 3,
-        "client": 3,
-        "label_precision": 0.1,
-        "label_recall": 0.3,
-        DETECTED: None,
-    },
-    {
-        "round": 4,
-        "client": 2,
-        "label_precision": None,
-        "label_recall": None,
-        DETECTED: None,
-    },
+    {"round": 1, "client": 0, "label_precision": 0.2, "label_recall": 0.1, DETECTED: 0.3},
+    {"round": 1, "client": 2, "label_precision": 0.8, "label_recall": None, DETECTED: 0.4},
+    {"round": 3, "client": 2, "label_precision": 0.5, "label_recall": 0.9, DETECTED: None},
+    {"round": 3, "client": 1, "label_precision": 0.6, "label_recall": 0.6, DETECTED: None},
+    {"round": 3, "client": 3, "label_precision": 0.1, "label_recall": 0.3, DETECTED: None},
+    {"round": 4, "client": 2, "label_precision": None, "label_recall": None, DETECTED: None},
 ]
 
 

@@ -135,9 +135,3 @@ def test_a_column_of_another_metric_is_called_as_its_group():
     assert setting_name(column) == "pair"
     assert setting_name(Heading(name="a, b", group="a")) == "a, b"
     assert setting_name(Heading(name="a", metric="label_recall")) == "a"
-
-
-def test_fedavg_and_fedprox_share_neither_colour_nor_marker():
-    fedavg, fedprox = of("fedavg", "fedprox")
-    assert fedavg.point()["marker"] != fedprox.point()["marker"]
-    assert fedavg.rgb != fedprox.rgb
