@@ -13,6 +13,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.runs.final_model import load_model_file
 from noisyfl.specs.identity import identity
+from small_jobs import job_in
 from small_runs import SMALL, inputs, spec_of, train_small
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
@@ -25,10 +26,7 @@ def kept(data, tmp_path_factory):
     for method in ("fedavg", "coteaching"):
         root = tmp_path_factory.mktemp(method)
         spec = spec_of({"name": method, **SMALL.get(method, {})})
-        found[method] = (
-            root,
-            train_small(spec, data, root, keep_model=True),
-        )
+        found[method] = (root, train_small(spec, data, root, keep_model=True))
     return found
 
 
@@ -95,18 +93,11 @@ def test_what_cannot_be_evaluated_is_named(kept, data, tmp_path):
 
 
 def test_a_model_is_linked_from_the_store(kept, data, tmp_path):
-    from noisyfl.runs.job import TrainingJob
-
     spec = spec_of("fedavg", seed=5)
     for path in inputs(spec, data):
         target = tmp_path / path.relative_to(data.root)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(path)
-    job = TrainingJob(
-        spec=spec,
-        results=str(tmp_path),
-        device="cpu",
-        keep_models=True,
-    )
+    job = job_in(Results(tmp_path), spec, keep_models=True)
     assert job.run().error is None
     assert job.run_files.model.samefile(Results(tmp_path).stored(identity(spec)).model)

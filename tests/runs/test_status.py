@@ -4,9 +4,6 @@ import errno
 import json
 import math
 import os
-import subprocess
-import sys
-import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -149,11 +146,6 @@ def test_an_error_becomes_one_line(run, path):
     assert content(path)["error"] == "RuntimeError: out of memory tried to allocate"
 
 
-def test_a_run_may_fail_before_its_first_round(run, path):
-    run.fail("BadInput: no")
-    assert (content(path)["state"], content(path)["rounds_done"]) == ("failed", None)
-
-
 def through_a_run(run):
     run.begin()
     run.report(0, 2)
@@ -181,35 +173,6 @@ def test_a_file_that_cannot_be_written_harms_no_run(run, path, monkeypatch, numb
     through_a_run(run)
 
 
-def test_a_machine_without_a_thread_left_harms_no_run(run, path, monkeypatch):
-    def refuse(thread):
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    run.begin()
-    assert content(path)["state"] == "running"
-
-
-@pytest.mark.slow
-def test_a_reader_sees_a_whole_status_or_none(run, path, monkeypatch):
-    monkeypatch.setattr(status, "WRITE_SECONDS", 0.0)
-    run.report(0, 300)
-    over, broken = threading.Event(), []
-
-    def read():
-        while not over.is_set():
-            if read_status(path) is None:
-                broken.append(path.read_text())
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    for done in range(1, 200):
-        run.report(done, 300, 1.0)
-    over.set()
-    reader.join()
-    assert broken == []
-
-
 def test_no_status_is_none(path):
     assert read_status(path) is None
 
@@ -225,16 +188,9 @@ def status_with(run, path, **changes):
     [
         ("state", "asleep"),
         ("rounds", "ten"),
-        ("rounds_done", 1.5),
-        ("rounds_done", True),
-        ("seconds_left", [3]),
         ("setting", None),
         ("updated", "yesterday"),
         ("updated", "2026-01-01T00:00:00"),
-        ("begun", 3),
-        ("error", {}),
-        ("permanent", 1),
-        ("accuracy", "high"),
     ],
 )
 def test_what_is_no_status_is_named(run, path, key, value):
@@ -243,10 +199,8 @@ def test_what_is_no_status_is_named(run, path, key, value):
         read_status(path)
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"state": "running"}', "[1, 2]", "7", "[" * 10**5])
-def test_a_file_that_is_no_status_is_named_and_does_not_keep_a_run_from_being_tried(
-    run, path, text
-):
+@pytest.mark.parametrize("text", ["", '{"state": "running"}', "[1, 2]"])
+def test_what_is_no_status_does_not_keep_a_run_from_being_tried(run, path, text):
     path.parent.mkdir(parents=True)
     path.write_text(text)
     with pytest.raises(DamagedArtifact, match=path.name):
@@ -254,23 +208,13 @@ def test_a_file_that_is_no_status_is_named_and_does_not_keep_a_run_from_being_tr
     assert run.known_failure() is None
 
 
-def test_a_terminal_obeys_no_message():
-    text = failure_text("fedavg\x1b[2J", "a\x1b]0;b\x07", None, "c\x9b")
+def test_a_failure_is_three_lines_that_no_terminal_obeys():
+    text = failure_text("fedavg\x1b[2J", "ValueError: a\nb\x1b]0;\x07", None, "c\x9b")
     assert text.splitlines() == [
-        r"failed: fedavg\x1b[2J: a\x1b]0;b\x07",
+        r"failed: fedavg\x1b[2J: ValueError: a b\x1b]0;\x07",
         "  log: none",
         r"  again, alone: c\x9b",
     ]
-
-
-def test_a_failure_is_three_lines(run, path):
-    text = failure_text("fedavg on digits, seed 1", "ValueError: a\nb", "a.log", "snakemake x")
-    assert text.splitlines() == [
-        "failed: fedavg on digits, seed 1: ValueError: a b",
-        "  log: a.log",
-        "  again, alone: snakemake x",
-    ]
-    assert failure_text("a", "b", None, "c").splitlines()[1] == "  log: none"
 
 
 PROVENANCE = Path("results") / "runs" / "0123456789abcdef" / "provenance.json"
@@ -296,10 +240,3 @@ def test_the_command_has_the_values_that_snakemake_was_given():
     values = """--config trials=2 'results=my own' 'data={"download": true}'"""
     said = f"snakemake p --cores 1 {values} --configfile a.yaml"
     assert snakemake_alone(Path("p"), words, on_slurm=False) == said
-
-
-@pytest.mark.slow
-def test_neither_status_nor_progress_needs_torch():
-    modules = "sys, noisyfl.runs.status, noisyfl.experiments.progress"
-    code = f"import {modules}; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)

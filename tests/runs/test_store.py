@@ -5,13 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
 
 from noisyfl.core.artifacts import DamagedArtifact, Results, write_json
 from noisyfl.runs.artifact import verify
-from noisyfl.runs.job import Outcome, only_trainer
+from noisyfl.runs.job import Outcome
 from noisyfl.runs.store import forget, put_in_place
 from noisyfl.specs.identity import identity
 from small_jobs import job_in
@@ -53,29 +52,12 @@ def test_the_names_among_the_results_are_those_of_the_stored_files(trained):
     verify(RUN, trained.stored(RUN))
 
 
-FOUND = """
-import json, pathlib, sys, time
-from noisyfl.core.artifacts import Results
-from small_jobs import job_in
-
-print(job_in(Results(pathlib.Path(sys.argv[1])), json.loads(sys.argv[2])).run())
-print(time.process_time())
-"""
-
-
-@pytest.mark.slow
-def test_deleted_outputs_of_a_whole_run_are_there_again_in_seconds(results):
-    shutil.rmtree(results.run(RUN).folder)
-    done = subprocess.run(
-        [sys.executable, "-c", FOUND, results.root, json.dumps(SPEC)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    outcome, seconds = done.stdout.splitlines()
-    assert outcome == str(Outcome())
-    assert float(seconds) < 15  # of the processor, however busy, Python's own start with it
+@pytest.mark.parametrize("name", [None, "rounds.parquet"])
+def test_deleted_outputs_of_a_whole_run_are_put_back(results, name):
+    folder = results.run(RUN).folder
+    (folder / name).unlink() if name else shutil.rmtree(folder)
+    assert job_in(results, SPEC).run() == Outcome()
+    assert "whole already: " in results.log(RUN).read_text()
     assert trainings(results) == 1
     assert contents(results.run(RUN)) == contents(results.stored(RUN))
 
@@ -128,13 +110,20 @@ def test_what_is_damaged_in_the_store_is_trained_again(results, name):
     assert contents(results.run(RUN))[0] == before[0]
 
 
-def test_another_runs_artifact_is_trained_again(results):
-    spec = results.stored(RUN).spec
-    write_json(spec, {**SPEC, "seed": 4})
-    with pytest.raises(DamagedArtifact, match=f"expected the run {RUN}, found "):
-        verify(RUN, results.stored(RUN))
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("spec.json", {"seed": 4}, f"expected the run {RUN}, found "),
+        ("provenance.json", {"status": "diverged"}, "does not fit its checksum"),
+    ],
+)
+def test_what_was_altered_is_trained_again(results, name, change, message):
+    path = results.stored(RUN).folder / name
+    write_json(path, {**json.loads(path.read_text()), **change})
     assert job_in(results, SPEC).run() == Outcome()
+    assert message in results.log(RUN).read_text()
     assert trainings(results) == 2
+    verify(RUN, results.stored(RUN))
 
 
 def test_without_hard_links_files_are_copied(results, monkeypatch):
@@ -170,41 +159,6 @@ def test_a_forgotten_run_is_trained_once_more_and_its_files_stay_until_then(resu
     for _ in range(2):
         assert job_in(results, SPEC).run() == Outcome()
         assert trainings(results) == 2
-
-
-def on_the_command_line(results, folder):
-    """`noisyfl train` of the run."""
-    spec = folder / "spec.json"
-    spec.write_text(json.dumps(SPEC))
-    words = ["train", str(spec), "--results", str(results.root), "--device", "cpu"]
-    return [sys.executable, "-m", "noisyfl", *words]
-
-
-@pytest.mark.slow
-def test_a_missing_part_is_put_back_by_the_command_line(results, tmp_path):
-    results.run(RUN).rounds.unlink()
-    for words in ("whole already: ", f"{RUN} is trained already"):
-        done = subprocess.run(
-            on_the_command_line(results, tmp_path), capture_output=True, text=True, check=True
-        )
-        assert words in done.stdout
-        assert results.run(RUN).whole()
-    assert trainings(results) == 1
-
-
-@pytest.mark.slow
-def test_the_command_line_waits_for_the_process_that_trains_the_run(results, tmp_path):
-    for folder in (results.run(RUN).folder, results.stored(RUN).folder):
-        shutil.rmtree(folder)
-    with only_trainer(results.checkpoint(RUN).with_suffix(".lock"), print):
-        process = subprocess.Popen(on_the_command_line(results, tmp_path))
-        while "another process trains this run" not in results.log(RUN).read_text():
-            assert process.poll() is None
-            time.sleep(0.1)
-        assert not results.stored(RUN).folder.exists()
-    assert process.wait() == 0
-    assert results.run(RUN).whole()
-    assert trainings(results) == 2
 
 
 def test_drafts_that_a_killed_process_left_are_removed(results):

@@ -5,10 +5,5 @@ from noisyfl.runs.job import TrainingJob
 
 def job_in(results, spec, **changes):
     """The job of a run in a folder of results."""
-    settings = {
-        "data": ["data"],
-        "device": "cpu",
-        "checkpoint_seconds": 0,
-        **changes,
-    }
+    settings = {"device": "cpu", "checkpoint_seconds": 0, **changes}
     return TrainingJob(spec=spec, results=str(results.root), **settings)
