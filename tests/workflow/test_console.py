@@ -127,24 +127,9 @@ def test_in_a_pipe_there_are_lines_without_control_characters(repository):
         "table: results/tiny/tables/tiny/one.md",
         "explorer: results/tiny/explorer/tiny/one.html",
     ]
-    again = repository.snakemake("tiny_one")
-    assert "Nothing to be done: all files are up to date.\nTable one\n" in again.stderr
 
 
-def test_another_logger_wins_and_without_the_plugin_snakemake_speaks(repository):
-    (repository.folder / "workflow" / "snakemake_logger_plugin_other").mkdir()
-    other = """
-from snakemake_interface_logger_plugins.base import LogHandlerBase
-class LogHandler(LogHandlerBase):
-    writes_to_stream, writes_to_file, has_filter, has_formatter = True, False, True, True
-    needs_rulegraph = False
-    def emit(self, record):
-        print("OTHER", record.msg)
-"""
-    repository.write("workflow/snakemake_logger_plugin_other/__init__.py", other)
-    run = repository.snakemake("tiny_two", "-n", "--logger", "other")
-    assert "OTHER" in run.stdout
-    assert "rule   jobs" not in run.stdout
+def test_without_the_plugin_snakemake_speaks(repository):
     plugin = repository.folder / "workflow" / "snakemake_logger_plugin_noisyfl"
     away = plugin.rename(plugin.with_name("away"))
     # The installed package has one too, which this Python must not find.

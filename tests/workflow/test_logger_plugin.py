@@ -67,6 +67,14 @@ def start(made, scale, runs):
     made.emit(record("Job stats", LogEvent.RUN_INFO, stats=stats))
 
 
+def printed_table(scale):
+    """Write the table's page; what is said of it at the end."""
+    page = next(p for p in scale.files_of([scale.plan.tables["paper/one"]]) if p.suffix == ".md")
+    page.parent.mkdir(parents=True)
+    page.write_text("# Table 1\n\n| Method | clean |\n|---|---|\n| FedAvg | 51.1 |\n")
+    return ["Table 1", "", "Method  clean", "FedAvg   51.1", "", f"table: {page}"]
+
+
 def test_snakemake_finds_the_plugin():
     assert LoggerPluginRegistry().is_installed("noisyfl")
 
@@ -79,13 +87,10 @@ def test_a_command_from_its_first_line_to_its_last(scale, capsys):
     for number, run in enumerate(runs):
         made.emit(of_job(scale, run, number))
         made.emit(record("Finished", LogEvent.JOB_FINISHED, job_id=number))
-    page = next(p for p in scale.files_of([scale.plan.tables["paper/one"]]) if p.suffix == ".md")
-    page.parent.mkdir(parents=True)
-    page.write_text("# Table 1\n\n| Method | clean |\n|---|---|\n| FedAvg | 51.1 |\n")
+    table = printed_table(scale)
     made.close()
     first, *rest = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"3 jobs, 2 runs to train, about [\d,]+ \w+ on 2 cores", first)
-    table = ["Table 1", "", "Method  clean", "FedAvg   51.1", "", f"table: {page}"]
     assert rest == ["a warning", *table]
 
 
@@ -200,13 +205,15 @@ def test_a_dry_run_counts_jobs_and_names_a_few(scale, capsys):
 
 
 def test_nothing_to_be_done(scale, capsys):
-    made = handler()
+    made, table = handler(), printed_table(scale)
+    scale.part(SimpleNamespace(experiment="paper", name="one"))
     made.emit(record(None, noisyfl=scale))
-    made.emit(record("Workflow has started!", LogEvent.WORKFLOW_STARTED, cmd="snakemake"))
+    made.emit(record("Workflow has started!", LogEvent.WORKFLOW_STARTED, cmd="snakemake paper_one"))
     made.emit(record("Building DAG of jobs..."))
     made.emit(record("Nothing to be done (all requested files are present and up to date)."))
     made.close()
-    assert capsys.readouterr().err == "Nothing to be done: all files are up to date.\n"
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["Nothing to be done: all files are up to date.", *table]
 
 
 def test_other_commands_say_what_snakemake_says(capsys):

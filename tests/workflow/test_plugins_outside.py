@@ -98,15 +98,6 @@ def test_a_table_of_a_plugins_components(repository, dataset):
 
 
 @pytest.mark.slow
-def test_a_plugin_that_breaks_is_one_line_of_snakemake(repository, tmp_path):
-    broken = tmp_path / "broken.py"
-    broken.write_text("x = 1\nimport nothing_there\n")
-    said = repository.fails("--config", f"plugins=[{broken}]", config="config/on_digits.yaml")
-    why = "ModuleNotFoundError: No module named 'nothing_there'"
-    assert f"plugin broken.py: {broken}, line 2: {why}" in said
-
-
-@pytest.mark.slow
 def test_what_one_command_writes_another_trains_with_the_plugin(tmp_path, monkeypatch, capsys):
     def noisyfl(*arguments, plugin=("--plugin", "my_parts.py")):
         monkeypatch.setattr(sys, "argv", ["noisyfl", *map(str, arguments), *plugin])
