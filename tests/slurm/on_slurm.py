@@ -15,26 +15,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
+from noisyfl.core.places import ROOT
+from small_repository import SETTING, Repository
+
 ONE_MACHINE = Path(__file__).with_name("one_machine.sh")
 # The plugin asks Slurm every 40 s at first, which suits runs of hours.
 ASK_SOON = ["--slurm-init-seconds-before-status-checks", "2"]
 ROUNDS = 20
 HELD_AFTER = 10
-EXPERIMENT = f"""
-title: Runs of some seconds
-settings:
-  tiny:
-    dataset: digits
-    clients: 10
-    partition: iid
-    label_noise: symmetric
-    noise_level: constant(level=0.4)
-    model: cnn
-    augmentation: none
-    normalization: dataset
-    schedule:
-      {{rounds: {ROUNDS}, participation: 0.3, local_epochs: 1, batch_size: 20, learning_rate: 0.05}}
+EXPERIMENT = f"""{SETTING.replace("rounds: 2", f"rounds: {ROUNDS}")}
 tables:
   one:
     title: A table
@@ -97,11 +86,9 @@ def repository(folder: Path, runs: int, held: Sequence[int] = ()) -> Path:
         held: seeds of runs that go no further than :data:`HELD_AFTER` rounds until they are
             released, so that things happen to them in the middle on any machine.
     """
-    for name in ("config", "profiles", "rules", "slurm", "workflow"):
-        shutil.copytree(
-            REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
-        )
-    shutil.copy(REPOSITORY / "Snakefile", folder)
+    folder.mkdir(exist_ok=True)
+    Repository(folder)
+    shutil.copytree(ROOT / "slurm", folder / "slurm")
     (folder / "config/papers/tiny.yaml").write_text(EXPERIMENT)
     (folder / "config/tiny.yaml").write_text(f"{SCALE}trials: {runs}\n")
     (folder / "disturbed.py").write_text(PLUGIN)
