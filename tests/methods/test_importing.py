@@ -1,5 +1,8 @@
 """A method's file that cannot be imported is named with its line."""
 
+import subprocess
+import sys
+
 import pytest
 
 from noisyfl import methods
@@ -11,9 +14,8 @@ from noisyfl.core.options import BadInput
     [
         ("import math\n\nclass Broken(:\n    pass\n", 3, "SyntaxError: invalid syntax"),
         ("import math\nx = nothing\n", 2, "NameError: name 'nothing' is not defined"),
-        ("import no_such_module\n", 1, "ModuleNotFoundError: No module named 'no_such_module'"),
         (
-            "from noisyfl.methods.registry import METHODS\n"
+            "from noisyfl.method import METHODS\n"
             "from noisyfl.simulation.server_side import ServerSide\n\n\n"
             "@METHODS.register('fedavg')\nclass Again(ServerSide):\n    '''Twice.'''\n",
             5,
@@ -29,3 +31,8 @@ def test_the_file_and_the_line_are_named(tmp_path, monkeypatch, text, line, why)
     with pytest.raises(BadInput) as refused:
         methods._import("broken_method")
     assert str(refused.value) == f"{tmp_path}/broken_method.py, line {line}: {why}"
+
+
+@pytest.mark.slow
+def test_what_methods_need_may_be_imported_before_them():
+    subprocess.run([sys.executable, "-c", "import noisyfl.method as fl; fl.METHODS"], check=True)

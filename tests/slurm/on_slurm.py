@@ -42,7 +42,7 @@ import os
 import time
 
 from noisyfl.methods.fedavg import FedAvg
-from noisyfl.methods.registry import METHODS
+from noisyfl.method import METHODS
 
 
 @METHODS.register("disturbed_fedavg")

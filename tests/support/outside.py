@@ -20,7 +20,7 @@ from torch import nn
 from noisyfl.core.options import option
 from noisyfl.data.datasets.dataset import Dataset, add_dataset
 from noisyfl.data.noise.label_noise import LABEL_NOISES, LabelNoise
-from noisyfl.methods.registry import METHODS
+from noisyfl.method import METHODS
 from noisyfl.models.model import MODELS, Model
 from noisyfl.simulation.client_side import ClientSide
 

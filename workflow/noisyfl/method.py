@@ -3,7 +3,6 @@
 from noisyfl.core.options import option
 from noisyfl.core.randomness import stream
 from noisyfl.core.rounding import round_down, round_up
-from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.aggregation import (
     flat,
     geometric_median,
@@ -28,6 +27,7 @@ from noisyfl.simulation.losses import (
 from noisyfl.simulation.mixup import mixed_images, mixed_losses, mixup_draws
 from noisyfl.simulation.model import LocalModel, Received
 from noisyfl.simulation.outputs import Outputs, Pass, Predictor
+from noisyfl.simulation.registry import METHODS
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide, sweep, uniform
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Task, Update, batches, without_single

@@ -9,7 +9,7 @@ import pkgutil
 from pathlib import Path
 
 from noisyfl.core.plugins import naming_the_line
-from noisyfl.methods.registry import METHODS
+from noisyfl.simulation.registry import METHODS
 
 __all__ = ["METHODS"]
 
