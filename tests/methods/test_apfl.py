@@ -1,8 +1,8 @@
 """APFL's two losses, its share, and what of a model is whose, alone and around two networks."""
 
 import copy
-import dataclasses
 import weakref
+from functools import partial
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -14,7 +14,6 @@ from torch.nn import functional
 from fakes import FakeFederation, alike
 from noisy_digits import run_on_digits
 from noisyfl.core.options import BadInput
-from noisyfl.methods import METHODS
 from noisyfl.methods.apfl import Wrapped, halves, private_copy
 from noisyfl.models import build_model
 from noisyfl.simulation import rounds
@@ -24,12 +23,11 @@ from noisyfl.simulation.model import LocalModel, Networks
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.updates import Batch, Epoch, Update
 from noisyfl.specs.catalogue import canonical_method
+from vectors import method
 
 SHAPE, CLASSES, COUNT = (8, 8, 1), 4, 6
 
-
-def apfl(**options):
-    return METHODS.build({"name": "apfl", **options}, "test")
+apfl = partial(method, "apfl")
 
 
 class Pair(ClientSide):
@@ -263,8 +261,6 @@ def test_what_the_server_averages_and_sends_is_w():
     assert mean["0.w"].tolist() == [1.0] * 4
     assert mean["1.w"].tolist() == [9.0] * 4
     assert server.exchange(updates, federation) == (3 * 16, 3 * 16)
-    nothing = [dataclasses.replace(update, size=0) for update in updates]
-    assert server.aggregate(nothing, federation) == federation.weights
 
 
 def test_predictions_mix_by_the_clients_share():

@@ -7,19 +7,15 @@ import pytest
 import torch
 
 from fakes import FakeFederation, FakeModel
-from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.sgd import SGD
 from noisyfl.simulation.updates import Batch, Update
+from vectors import method
 
 CURVATURE = torch.tensor([[1.0, 4.0], [3.0, 0.5], [0.2, 2.0], [2.0, 1.0]], dtype=torch.float64)
 CENTRE = torch.tensor([[0.0, 1.0], [2.0, -3.0], [-4.0, 0.5], [1.0, 5.0]], dtype=torch.float64)
 MINIMUM = (CURVATURE * CENTRE).sum(0) / CURVATURE.sum(0)
 """Of the mean over the clients of sum(curvature / 2 (w - centre)^2)."""
-
-
-def method(name, **options):
-    return METHODS.build({"name": name, **options}, "test")
 
 
 def model_of(weights):
@@ -224,11 +220,8 @@ def test_scaffold_exchanges_control_variates_too(quadratic):
 @pytest.mark.parametrize("name", ["scaffold", "feddyn"])
 def test_a_client_without_samples_changes_nothing(name, quadratic):
     federation = Quadratic(sizes=(0, 4, 4, 4))
-    before = federation.weights
-    federation.run_round(method(name), participants=[0])
-    assert federation.weights is before
-    assert not federation.clients[0].state
     federation.run_round(method(name), participants=[0, 2])
+    assert not federation.clients[0].state
     alone = Quadratic(sizes=(0, 4, 4, 4))
     alone.run_round(method(name), participants=[2])
     assert torch.equal(vector(federation.weights), vector(alone.weights))
@@ -320,12 +313,3 @@ def test_feddyns_terms_pull_as_the_equation_says():
     assert [float(gradient) for gradient in gradients] == [0.5 * (2 + 6), 0.5 * 4]
     by_size = method("feddyn", alpha=0.5, alpha_by_size=True).memory(client, federation)
     assert float(by_size["alpha"]) == pytest.approx(0.5 / 2)  # nine samples; the mean is 4.5
-
-
-def test_nothing_may_stand_behind_them():
-    from noisyfl.core.options import BadInput
-    from noisyfl.specs.catalogue import canonical_method
-
-    for name in ("scaffold", "feddyn"):
-        with pytest.raises(BadInput):
-            canonical_method(f"{name}+fedprox", "test")

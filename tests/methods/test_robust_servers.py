@@ -45,10 +45,6 @@ def test_clients_without_samples_do_not_count(name):
     some, _ = aggregate(name, vectors[:3], sizes=[2, 1, 3])
     all_of_them, _ = aggregate(name, vectors, sizes=[2, 1, 3, 0])
     assert torch.equal(flat(some), flat(all_of_them))
-    models = [model_of(torch.tensor(vector)) for vector in vectors]
-    federation = VectorFederation([1], 1)
-    nobody = method(name).aggregate(updates_of(models, [0] * 4), federation)
-    assert nobody is federation.weights
 
 
 def test_the_geometric_median_is_where_the_weighted_distances_sum_least():

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from noisyfl.checks.method import declares, resumes, trains
-from noisyfl.checks.small_run import content
+from noisyfl.checks.small_run import content, rounds_of
 from noisyfl.core.artifacts import Results, read_table
 from noisyfl.core.provenance import read_provenance
 from noisyfl.runs.processor import device_name
@@ -29,6 +29,7 @@ from small_runs import (
     SETTING,
     VARIED,
     by_name,
+    federation_of,
     inputs,
     name_of,
     spec_of,
@@ -277,6 +278,15 @@ def test_divergence_is_a_result(data, tmp_path):
     rounds = read_table(files.rounds)[0].to_pylist()
     assert 1 <= len(rounds) < 8
     assert rounds[-1]["test_accuracy"] is not None
+
+
+@pytest.mark.parametrize("server", ["fedavg", "krum"])
+def test_a_round_that_trains_on_nothing_leaves_the_model_as_it_was(server, data, tmp_path):
+    spec = spec_of(f"{server}+oracle", noise_level="constant(level=1.0)")
+    before, *_ = federation_of(spec, data, tmp_path)
+    after = rounds_of(spec, data, tmp_path, "fast")
+    assert not any(row["samples_backward"] for row in after.records.rounds)
+    assert all(torch.equal(value, before.weights[k]) for k, value in after.weights.items())
 
 
 @pytest.mark.slow

@@ -71,8 +71,6 @@ def assert_same(fit: TwoComponents, mixture: GaussianMixture, values: np.ndarray
         fit.means[0], mixture.means_[order, 0], rtol=1e-9, atol=1e-7 * spread
     )
     np.testing.assert_allclose(fit.variances[0], mixture.covariances_[order, 0, 0], rtol=1e-6)
-    assert int(fit.iterations) == mixture.n_iter_
-    assert bool(fit.converged) == mixture.converged_
 
     seen = np.r_[values, np.linspace(values.min() - spread, values.max() + spread, 50)]
     posterior = mixture.predict_proba(seen[:, None])[:, order]
@@ -129,7 +127,7 @@ def test_components_that_change_places() -> None:
 
 def test_a_draw_is_low() -> None:
     pair = torch.tensor([[-1.0, 1.0]], dtype=torch.float64)
-    fit = TwoComponents(pair, pair**2, pair**2 / 2, pair[:, 0] < 0, torch.ones(1))
+    fit = TwoComponents(pair, pair**2, pair**2 / 2)
     between = torch.tensor([[-0.1, 0.0, 0.1]])
     assert fit.posterior(between)[0, 1].tolist() == [0.5, 0.5]
     assert fit.low(between).tolist() == [[True, True, False]]
@@ -142,8 +140,6 @@ def test_options() -> None:
     assert_same(fit, fit_sklearn(values, tol=1e-2, reg_covar=5e-1), values)
     fit = fit_two(given, tolerance=1e-12, max_iterations=7)
     assert_same(fit, fit_sklearn(values, tol=1e-12, max_iter=7), values)
-    assert not bool(fit.converged)
-    assert int(fit.iterations) == 7
 
 
 def padded(problems: list[np.ndarray]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -155,13 +151,12 @@ def padded(problems: list[np.ndarray]) -> tuple[torch.Tensor, torch.Tensor]:
     return values, ~values.isnan()
 
 
-FIELDS = ("means", "variances", "weights", "converged", "iterations")
+FIELDS = ("means", "variances", "weights")
 
 
 def test_a_batch_is_its_problems_one_by_one() -> None:
     problems = list(HARD.values())
     batch = fit_two(*padded(problems))
-    assert len(set(batch.iterations.tolist())) > 3
     for number, problem in enumerate(problems):
         single = fit_two(torch.tensor(problem)[None])
         for field in FIELDS:
@@ -213,7 +208,6 @@ def test_nothing_to_split(value: float, n: int) -> None:
     fit = fit_two(given)
     assert fit.means.tolist() == [[value, value]]
     assert fit.weights[0, 0] > 1 - 1e-12
-    assert bool(fit.converged)
     assert bool(fit.low(given).all())
 
 

@@ -43,8 +43,6 @@ class ARFL(fl.ServerSide):
     def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """See the class; the plain mean where fewer than three clients are left."""
         counted = fl.nonempty(updates)
-        if not counted:
-            return federation.weights
         names = fl.numbers(federation.weights)
         finite = [u for u in counted if bool(fl.flat(u.weights, names).isfinite().all())]
         if len(finite) < FEWEST:

@@ -87,8 +87,6 @@ class ClusteredFL(fl.ServerSide):
     def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """Split clusters, average within each, and return the largest one's model."""
         updates = fl.nonempty(updates)
-        if not updates:
-            return federation.weights
         changes = [fl.flat(u.weights) - fl.flat(self.start(u.client, federation)) for u in updates]
         if self.rule == "larger":
             kept = updates

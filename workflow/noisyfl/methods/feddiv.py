@@ -188,7 +188,4 @@ def clean_probability(losses: Tensor, parameters: Tensor) -> Tensor:
         losses: [samples].
         parameters: float64 [3, 2], means, variances and weights.
     """
-    means, variances, weights = parameters[:, None]
-    done = torch.ones(1, dtype=torch.bool)
-    mixture = TwoComponents(means, variances, weights, done, done.long())
-    return mixture.posterior(losses[None])[0, :, 0]
+    return TwoComponents(*parameters[:, None]).posterior(losses[None])[0, :, 0]

@@ -77,8 +77,6 @@ class FedDyn(fl.ServerSide, fl.ClientSide):
     def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """The mean of the participants' models, plus the mean drift of all clients."""
         counted = fl.nonempty(updates)
-        if not counted:
-            return federation.weights
         mean = fl.plain_mean(counted)
         sent = fl.flat(federation.weights)
         share = len(counted) / len(federation.clients)

@@ -150,8 +150,6 @@ def ramp_up(round: int, begin: int, end: int) -> float:
 def distance_aware(updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
     """See :meth:`FedNoRo.aggregate`. A client is clean unless its state says that it is noisy."""
     sent = fl.nonempty(updates)
-    if not sent:
-        return federation.weights
     noisy = [update.client.state.get(NOISY, False) for update in sent]
     clean = [u for u, is_noisy in zip(sent, noisy, strict=True) if not is_noisy]
     distances = np.zeros(len(sent))

@@ -46,8 +46,6 @@ class Krum(fl.ServerSide):
     def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """See the class."""
         candidates = fl.nonempty(updates)
-        if not candidates:
-            return federation.weights
         count = len(candidates)
         faulty = max(1, count // 5) if self.byzantine is None else self.byzantine
         scores = krum_scores(torch.stack([fl.flat(u.weights) for u in candidates]), faulty)

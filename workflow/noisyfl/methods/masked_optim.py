@@ -64,8 +64,6 @@ class MaskedOptim(FedELC):
     def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """See the class; counters are taken from the first model."""
         models = [update.weights for update in fl.nonempty(updates)]
-        if not models:
-            return federation.weights
         medians: fl.Weights = {}
         for name in fl.numbers(models[0]):
             tensors = torch.stack([model[name].reshape(-1) for model in models])

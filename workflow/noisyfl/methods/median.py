@@ -23,8 +23,6 @@ class Median(fl.ServerSide):
     def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """See the class; counters are taken from the first model."""
         models = [update.weights for update in fl.nonempty(updates)]
-        if not models:
-            return federation.weights
         medians = {
             name: fl.middle(torch.stack([model[name] for model in models], dim=-1))
             for name in fl.numbers(models[0])

@@ -73,5 +73,4 @@ class PowerOfChoice(fl.ServerSide):
 
     def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """The plain mean, since sizes already count when candidates are drawn."""
-        counted = fl.nonempty(updates)
-        return fl.plain_mean(counted) if counted else federation.weights
+        return fl.plain_mean(fl.nonempty(updates))

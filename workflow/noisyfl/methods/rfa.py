@@ -25,8 +25,6 @@ class RFA(fl.ServerSide):
     def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """See the class; counters are taken from the first model."""
         sent = fl.nonempty(updates)
-        if not sent:
-            return federation.weights
         names = fl.numbers(sent[0].weights)
         models = torch.stack([fl.flat(update.weights, names) for update in sent])
         sizes = models.new_tensor([update.size for update in sent])

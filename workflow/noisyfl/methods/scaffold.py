@@ -88,8 +88,6 @@ class Scaffold(fl.ServerSide, fl.ClientSide):
     def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """Line 17: x + eta_g times the plain mean of what the local updates changed."""
         counted = fl.nonempty(updates)
-        if not counted:
-            return federation.weights
         mean = fl.plain_mean(counted)
         moved = fl.flat(federation.weights).lerp(fl.flat(mean), self.server_learning_rate)
         return fl.replaced(mean, moved)

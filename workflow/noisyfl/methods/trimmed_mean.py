@@ -30,8 +30,6 @@ class TrimmedMean(fl.ServerSide):
     def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """See the class; counters are taken from the first model."""
         models = [update.weights for update in fl.nonempty(updates)]
-        if not models:
-            return federation.weights
         count = len(models)
         out = min(max(1, fl.round_down(self.beta * count)), (count - 1) // 2)
         if not self.beta:

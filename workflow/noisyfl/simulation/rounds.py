@@ -17,7 +17,7 @@ from noisyfl.core.options import BadInput, kind_of
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.clients import Client
-from noisyfl.simulation.executor import Executor
+from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.federation import PARTICIPANTS, Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.outputs import Network, Outputs, Predictor
@@ -115,13 +115,13 @@ def retry_in_smaller_groups(federation: Federation, work: Callable[[], T]) -> T:
         NoRoom: the device has too little memory even for one client at a time.
     """
     while True:
-        snapshot = federation.snapshot()
+        restore = federation.snapshot()
         try:
             return work()
         except torch.OutOfMemoryError as error:
             why = " ".join(str(error).split())
         # Outside of the handler, where no traceback keeps the tensors of the work alive.
-        federation.restore(snapshot)
+        restore()
         federation.executor.use_less_memory(why)
 
 
@@ -153,9 +153,10 @@ def _round(
     chosen = [_client(number, federation) for number in numbers]
     federation.state[PARTICIPANTS] = [participant.id for participant in chosen]
     updates = local_updates(round, chosen, server, client, federation)
-    aggregated = server.aggregate(updates, federation)
-    check_weights(aggregated, federation.weights, "aggregate")
-    federation.weights = aggregated
+    if any(update.size for update in updates):
+        aggregated = server.aggregate(updates, federation)
+        check_weights(aggregated, federation.weights, "aggregate")
+        federation.weights = aggregated
     finite = all_finite(federation.weights)
     if finite:
         server.after_round(round, updates, federation)
@@ -188,7 +189,7 @@ def evaluate(server: ServerSide, client: ClientSide, federation: Federation) -> 
 def evaluate_models(
     models: Sequence[Predictor],
     client: ClientSide,
-    executor: Executor,
+    executor: LoopExecutor,
     answers: dict[Network, Outputs],
 ) -> dict[str, Any]:
     """Evaluate models on the test part.

@@ -81,10 +81,8 @@ class ServerSide(Side):
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """The next global model: the mean of the local ones, weighted by size (FedAvg, Eq. 1).
 
-        Stays as it was if no participant had anything to train on.
+        Asked only if a participant had something to train on; else the model stays as it was.
         """
-        if not any(update.size for update in updates):
-            return federation.weights
         return average([u.weights for u in updates], [float(u.size) for u in updates])
 
     def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:

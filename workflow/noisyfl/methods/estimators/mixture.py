@@ -26,15 +26,11 @@ class TwoComponents:
         means: float64 [problems, 2].
         variances: float64 [problems, 2].
         weights: float64 [problems, 2], summing to 1.
-        converged: bool [problems], whether the tolerance was met.
-        iterations: int64 [problems].
     """
 
     means: Tensor
     variances: Tensor
     weights: Tensor
-    converged: Tensor
-    iterations: Tensor
 
     def posterior(self, values: Tensor) -> Tensor:
         """The probability of each component given each value.
@@ -110,7 +106,6 @@ def fit_two(
     parts = _m_step(values, torch.stack([low, real & ~low]).double(), regularisation)
     bound = values.new_full((len(values),), -math.inf)
     converged = torch.zeros_like(bound, dtype=torch.bool)
-    iterations = torch.zeros_like(bound, dtype=torch.int64)
     for _ in range(max_iterations):
         responsibility, log_density = _e_step(values, *parts)
         step = _m_step(values, responsibility * real, regularisation)
@@ -118,7 +113,6 @@ def fit_two(
             torch.where(converged, old, new) for old, new in zip(parts, step, strict=True)
         )
         parts = means, variances, weights
-        iterations = iterations + ~converged
         mean = (_total(log_density * real) / counts.clamp(min=1)).squeeze(1)
         before, bound = bound, mean
         converged = converged | ((bound - before).abs() < tolerance)
@@ -127,7 +121,7 @@ def fit_two(
 
     order = parts[0].argsort(dim=0, stable=True)
     means, variances, weights = (part.gather(0, order).T for part in parts)
-    return TwoComponents(means + centre, variances, weights, converged, iterations)
+    return TwoComponents(means + centre, variances, weights)
 
 
 def _total(values: Tensor) -> Tensor:
