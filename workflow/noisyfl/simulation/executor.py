@@ -1,9 +1,12 @@
-"""Executors do the heavy work of a round. ``LoopExecutor`` is the plain one, the reference."""
+"""Executors do the heavy work of a round, for methods that never call a network by themselves.
+
+``LoopExecutor`` is the plain one, the reference.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,40 +30,6 @@ NO_DRAWS = Draws(np.zeros((0, 0)), np.zeros((0, 0)))
 
 class NoRoom(RuntimeError):
     """The device has too little memory even for the smallest amount of work at a time."""
-
-
-class Executor(Protocol):
-    """Trains clients and runs models for a method that never calls a network by itself."""
-
-    device: torch.device
-    test: Images
-    usage: Usage
-
-    def local_updates(
-        self, tasks: list[Task], side: ClientSide, round: int, stage: str
-    ) -> list[Update]:
-        """The local updates of a round, in the order of the tasks."""
-
-    def passes(self, requests: list[Pass], round: int) -> list[Outputs]:
-        """The outputs of each request."""
-
-    def test_outputs(self, weights: Weights, network: int) -> Outputs:
-        """The outputs of one of a model's networks on the test part."""
-
-    def outputs_of(self, images: Tensor, weights: Weights, network: int) -> Outputs:
-        """The outputs of one of a model's networks on images that are in no part of the dataset,
-        but come from the method: normalised, float [n, channels, height, width].
-        """
-
-    def facts(self) -> dict[str, Any]:
-        """How the run is computed, for its provenance."""
-
-    def use_less_memory(self, why: str) -> None:
-        """Prepare to repeat, with less memory, the work that the device had too little memory for.
-
-        Raises:
-            NoRoom: memory use cannot be reduced further.
-        """
 
 
 class LoopExecutor:
@@ -89,7 +58,7 @@ class LoopExecutor:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
 
     def facts(self) -> dict[str, Any]:
-        """See :class:`Executor`."""
+        """How the run is computed, for its provenance."""
         return {
             "precision": self.schedule.precision,
             "layout": "contiguous",
@@ -100,13 +69,17 @@ class LoopExecutor:
         }
 
     def use_less_memory(self, why: str) -> None:
-        """See :class:`Executor`."""
+        """Prepare to repeat, with less memory, the work that the device had too little memory for.
+
+        Raises:
+            NoRoom: memory use cannot be reduced further.
+        """
         raise NoRoom(f"no room on the device for one client at a time: {why}")
 
     def local_updates(
         self, tasks: list[Task], side: ClientSide, round: int, stage: str
     ) -> list[Update]:
-        """See :class:`Executor`."""
+        """The local updates of a round, in the order of the tasks."""
         return [self._local_update(task, side, round, stage) for task in tasks]
 
     def _local_update(self, task: Task, side: ClientSide, round: int, stage: str) -> Update:
@@ -225,7 +198,7 @@ class LoopExecutor:
         )
 
     def passes(self, requests: list[Pass], round: int) -> list[Outputs]:
-        """See :class:`Executor`."""
+        """The outputs of each request."""
         self.networks.eval()
         answers = []
         for request in requests:
@@ -237,7 +210,7 @@ class LoopExecutor:
         return answers
 
     def test_outputs(self, weights: Weights, network: int) -> Outputs:
-        """See :class:`Executor`."""
+        """The outputs of one of a model's networks on the test part."""
         self.networks.load_state_dict(weights)
         self.networks.eval()
         parts = self.test.parts(self.schedule.test_batch_size)
@@ -246,7 +219,9 @@ class LoopExecutor:
         )
 
     def outputs_of(self, images: Tensor, weights: Weights, network: int) -> Outputs:
-        """See :class:`Executor`."""
+        """The outputs of one of a model's networks on images that are in no part of the dataset,
+        but come from the method: normalised, float [n, channels, height, width].
+        """
         self.networks.load_state_dict(weights)
         self.networks.eval()
         images = images.to(self.device, next(self.networks.parameters()).dtype)

@@ -99,8 +99,12 @@ class FastExecutor(LoopExecutor):
     def local_updates(
         self, tasks: list[Task], side: ClientSide, round: int, stage: str
     ) -> list[Update]:
-        """See :class:`LoopExecutor`."""
-        return _with_losses(self.launch(tasks, side, round, stage))
+        """See :class:`LoopExecutor`. The host waits once for all losses."""
+        pairs = self.launch(tasks, side, round, stage)
+        totals = torch.stack([total for _, total in pairs]).tolist() if pairs else []
+        for (update, _), total in zip(pairs, totals, strict=True):
+            update.loss = total / update.steps if update.steps else math.nan
+        return [update for update, _ in pairs]
 
     def launch(
         self, tasks: list[Task], side: ClientSide, round: int, stage: str
@@ -116,14 +120,15 @@ class FastExecutor(LoopExecutor):
         count = min(len(tasks), self._most_slots)
         while len(self._slots) < count:
             self._slots.append(self._new_slot(copy.deepcopy(self.networks)))
+        sizes = [len(task.client) for task in tasks]
         # Rounded up to a power of 2, so that steps with a memory by sample are captured for few
         # sizes only.
-        longest = max((len(task.client) for task in tasks), default=1)
+        longest = max(sizes, default=1)
         self._longest = max(self._longest, 1 << (longest - 1).bit_length())
         slots, updates = self._slots[:count], dict[int, tuple[Update, Tensor]]()
         works = [
             self._on_slot(slot, tasks, places, side, round, stage, updates)
-            for slot, places in zip(slots, distribute([*map(_size, tasks)], count), strict=True)
+            for slot, places in zip(slots, distribute(sizes, count), strict=True)
         ]
         for slot in slots:
             slot.open()
@@ -266,20 +271,6 @@ def distribute(sizes: Sequence[int], slots: int) -> list[list[int]]:
         places[idlest].append(place)
         load[idlest] += sizes[place]
     return places
-
-
-def _size(task: Task) -> int:
-    return len(task.client)
-
-
-def _with_losses(pairs: list[tuple[Update, Tensor]]) -> list[Update]:
-    """Fill in the updates' mean training losses; the host waits once for all of them."""
-    updates = [update for update, _ in pairs]
-    if pairs:
-        totals = torch.stack([total for _, total in pairs]).tolist()
-        for update, total in zip(updates, totals, strict=True):
-            update.loss = total / update.steps if update.steps else math.nan
-    return updates
 
 
 def step_ranges(sizes: list[int], most: int) -> Iterator[tuple[int, int]]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -16,7 +15,7 @@ from noisyfl.core.randomness import stream
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.clients import Client
-from noisyfl.simulation.executor import Executor
+from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.outputs import Network, Outputs, Pass
 from noisyfl.simulation.records import CLIENT_COLUMNS, Records, Selection, mean_or_nan
 from noisyfl.simulation.returned import check_tensor
@@ -55,7 +54,7 @@ class Federation:
         partition: NoisyPartition,
         schedule: Schedule,
         seed: int,
-        executor: Executor,
+        executor: LoopExecutor,
         weights: Weights,
     ) -> None:
         self.schedule = schedule
@@ -108,6 +107,14 @@ class Federation:
         self.records.forward += sum(len(request.client) for request in requests)
         return self.executor.passes(requests, round)
 
+    def look(self, client: Client, weights: Weights, networks: int) -> list[Outputs]:
+        """The outputs of each of a model's networks on a client's samples, in the plain view and
+        not counted.
+        """
+        # A plain view draws nothing, so that the round and the purpose do not matter.
+        requests = [Pass(client, weights, "", number, "plain") for number in range(networks)]
+        return self.executor.passes(requests, 0)
+
     def outputs_of(self, images: torch.Tensor, weights: Weights, network: int = 0) -> Outputs:
         """Run a model on normalised images that come from the method, and count it."""
         self.records.forward += len(images)
@@ -155,17 +162,20 @@ class Federation:
         for client in self.clients:
             client.state = {name: _on_host(value) for name, value in client.state.items()}
 
-    def snapshot(self) -> Snapshot:
-        """All that a round changes, for :meth:`restore`; tensors are not copied."""
+    def snapshot(self) -> Callable[[], None]:
+        """Return a function that undoes all that a round changes from now on, and forgets the notes
+        of the round under way; tensors are not copied.
+        """
+        weights, state = self.weights, dict(self.state)
         clients = [(client.labels, dict(client.state)) for client in self.clients]
-        return Snapshot(self.weights, dict(self.state), clients)
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """Undo all changes since ``snapshot``, and forget the notes of the round under way."""
-        self.weights, self.state = snapshot.weights, dict(snapshot.state)
-        for client, (labels, state) in zip(self.clients, snapshot.clients, strict=True):
-            client.labels, client.state = labels, dict(state)
-        self.records.forget_notes()
+        def restore() -> None:
+            self.weights, self.state = weights, dict(state)
+            for client, (labels, kept) in zip(self.clients, clients, strict=True):
+                client.labels, client.state = labels, dict(kept)
+            self.records.forget_notes()
+
+        return restore
 
     @contextmanager
     def scratch(self) -> Iterator[None]:
@@ -174,26 +184,13 @@ class Federation:
         As in a round, code within has to replace what it changes, and must not write to tensors
         in place.
         """
-        snapshot, records = self.snapshot(), self.records
+        restore, records = self.snapshot(), self.records
         self.records = Records()
         try:
             yield
         finally:
             self.records = records
-            self.restore(snapshot)
-
-    def add_to_last_round(self, values: Mapping[int, Mapping[str, Any]]) -> None:
-        """Add columns to the last round's rows of clients; a client that has no row gets one.
-
-        Args:
-            values: by client, values by column.
-        """
-        last = self.records.rounds[-1]["round"]
-        before = [row for row in self.records.clients if row["round"] != last]
-        rows = {row["client"]: row for row in self.records.clients if row["round"] == last}
-        for client, row in values.items():
-            rows[client] = {"round": last, "client": client, **rows.get(client, {}), **row}
-        self.records.clients = before + [row for _, row in sorted(rows.items())]
+            restore()
 
     def report(self, client: Client, **estimates: float) -> None:
         """Write down what the method estimates of a client in this round.
@@ -305,21 +302,6 @@ class Federation:
         if records.ledger is not None:
             records.ledger.close_round(round, self.clients)
         records.forget_notes()
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A federation between two rounds.
-
-    Attributes:
-        weights: the global model.
-        state: what the server side keeps.
-        clients: the labels and the state of each client.
-    """
-
-    weights: Weights
-    state: dict[str, Any]
-    clients: list[tuple[torch.Tensor, dict[str, Any]]]
 
 
 def _on_host(value: Any) -> Any:

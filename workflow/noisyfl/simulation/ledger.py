@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from noisyfl.simulation.outputs import Pass, Predictor
+from noisyfl.simulation.outputs import Predictor
 
 if TYPE_CHECKING:
     from noisyfl.simulation.client_side import ClientSide
@@ -119,13 +119,13 @@ class Ledger:
             for client in federation.clients:
                 # A model of the client's own was trained on its labels in any round.
                 if client.id not in inside and _model_of(client, models).client is None:
-                    self._seen[client.id] = self._predicted(client, models, side, federation, round)
+                    self._seen[client.id] = self._predicted(client, models, side, federation)
         if round == total - 1:
             models = server.predictors(federation)
             looked = torch.split(self.state["looks"], self.sizes)
             for client, looks in zip(federation.clients, looked, strict=True):
                 if client.id not in self._seen and not bool(looks.any()):
-                    self._seen[client.id] = self._predicted(client, models, side, federation, round)
+                    self._seen[client.id] = self._predicted(client, models, side, federation)
                     self._inside.add(client.id)
 
     def close_round(self, round: int, clients: list[Client]) -> None:
@@ -153,12 +153,7 @@ class Ledger:
         self.forget()
 
     def _predicted(
-        self,
-        client: Client,
-        models: list[Predictor],
-        side: ClientSide,
-        federation: Federation,
-        round: int,
+        self, client: Client, models: list[Predictor], side: ClientSide, federation: Federation
     ) -> Tensor:
         """The probabilities that a model predicts for a client's samples, [samples, classes].
 
@@ -167,11 +162,7 @@ class Ledger:
         Computation 2002).
         """
         model = _model_of(client, models)
-        requests = [
-            Pass(client, model.weights, "ledger", number, view="plain")
-            for number in range(side.networks)
-        ]
-        outputs = federation.executor.passes(requests, round)
+        outputs = federation.look(client, model.weights, side.networks)
         probability = side.predict(outputs, model.client).softmax(1).float().cpu()
         if model.client is not None:
             return probability

@@ -10,7 +10,6 @@ after the last round.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,10 +26,8 @@ from noisyfl.simulation.clients import Client
 from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.federation import PARTICIPANTS, Federation
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.outputs import Outputs, Pass
 from noisyfl.simulation.server_side import ServerSide, local_updates
 from noisyfl.simulation.updates import Update
-from noisyfl.simulation.weights import Weights
 
 SAMPLES = 1000
 """The largest number of samples whose features are kept, in equal shares for the participants."""
@@ -58,13 +55,17 @@ class Probe:
 def run_probes(
     names: Sequence[str], federation: Federation, server: ServerSide, side: ClientSide
 ) -> None:
-    """Run the named probes on a federation whose rounds are done, and record what they measure."""
-    found: defaultdict[int, dict[str, Any]] = defaultdict(dict)
+    """Run the named probes on a federation whose rounds are done, and add what they measure to the
+    last round's rows of clients; a client that has no row gets one.
+    """
     server, side = server.sides(_last_round(federation), side, federation)
+    records, last = federation.records, federation.records.rounds[-1]["round"]
+    before = [row for row in records.clients if row["round"] != last]
+    rows = {row["client"]: row for row in records.clients if row["round"] == last}
     for name in names:
         for client, values in PROBES[name].measure(federation, server, side).items():
-            found[client].update(values)
-    federation.add_to_last_round(found)
+            rows[client] = {"round": last, "client": client, **rows.get(client, {}), **values}
+    records.clients = before + [row for _, row in sorted(rows.items())]
 
 
 def columns(names: Sequence[str]) -> dict[str, pa.DataType]:
@@ -87,7 +88,7 @@ def probe_local_models(federation: Federation, server: ServerSide, side: ClientS
         client, weights = update.client, update.weights
         tested = [executor.test_outputs(weights, number) for number in range(side.networks)]
         asked = [executor.outputs_of(image, weights, number) for number in range(side.networks)]
-        called = side.predict(_outputs(client, weights, federation, side), client).argmax(1)
+        called = side.predict(federation.look(client, weights, side.networks), client).argmax(1)
         right = side.predict(tested, client).argmax(1) == labels
         rows[client.id] = {
             "local_test_accuracy": _share(right),
@@ -107,7 +108,7 @@ def samples(federation: Federation, server: ServerSide, side: ClientSide) -> Row
     """
     rows = {}
     for client in _last_participants(federation):
-        outputs = _outputs(client, server.start(client, federation), federation, side)
+        outputs = federation.look(client, server.start(client, federation), side.networks)
         logits, features = side.predict(outputs, None), outputs[0].features
         prototypes, _ = mean_by_class(features, client.given, logits.shape[1])
         similarity = cosine_similarity(features, prototypes[client.given])
@@ -134,7 +135,7 @@ def probe_features(federation: Federation, server: ServerSide, side: ClientSide)
         client = update.client
         order = stream(federation.seed, "features", client.id).permutation(len(client))
         chosen = torch.from_numpy(np.sort(order[:most])).to(client.rows.device)
-        outputs = _outputs(client, update.weights, federation, side)
+        outputs = federation.look(client, update.weights, side.networks)
         rows[client.id] = {
             "feature_sample": client.rows[chosen].tolist(),
             "feature_given_label": client.given[chosen].tolist(),
@@ -214,17 +215,6 @@ def _one_more(
         group = clients[first : first + federation.participants]
         with federation.scratch():
             yield from local_updates(last, group, server, side, federation)
-
-
-def _outputs(
-    client: Client, weights: Weights, federation: Federation, side: ClientSide
-) -> list[Outputs]:
-    """The outputs of each of a model's networks on all samples of a client."""
-    requests = [
-        Pass(client, weights, "probe", number, view="plain") for number in range(side.networks)
-    ]
-    # A plain view draws nothing, so that the round does not matter.
-    return federation.executor.passes(requests, 0)
 
 
 def _share(right: Tensor) -> float:

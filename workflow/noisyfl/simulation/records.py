@@ -93,10 +93,11 @@ class Selection:
     @classmethod
     def means(cls, selections: Sequence[Selection]) -> dict[str, float]:
         """The mean of each share over the selections in which it is not NaN."""
-        return {
-            share.name: _mean_of_known([getattr(selection, share.name) for selection in selections])
-            for share in fields(cls)
-        }
+        means = {}
+        for share in fields(cls):
+            values = [getattr(selection, share.name) for selection in selections]
+            means[share.name] = mean_or_nan([value for value in values if not math.isnan(value)])
+        return means
 
 
 class Records:
@@ -130,8 +131,3 @@ class Records:
 def mean_or_nan(values: list[float]) -> float:
     """The mean; NaN (written as a null) if there are no values."""
     return float(np.mean(values)) if values else math.nan
-
-
-def _mean_of_known(values: list[float]) -> float:
-    """The mean of the values that are not NaN."""
-    return mean_or_nan([value for value in values if not math.isnan(value)])
