@@ -1,6 +1,5 @@
 """The checks of a method find what they are for, each planted alone."""
 
-import dataclasses
 import inspect
 import re
 from typing import ClassVar
@@ -67,27 +66,6 @@ class OfNoMeasure(Sound):
     pause: int = option(100, doc="of nothing", share_of=("round", 500))
 
 
-class SelectingFlags(Sound):
-    """Says of each client whether it takes part."""
-
-    def select(self, round, federation):
-        return [client.id % 2 == 0 for client in federation.clients]
-
-
-class OfNoSize(Sound):
-    """Forgets to return."""
-
-    def size(self, client):
-        len(client)
-
-
-class OddView(Sound):
-    """Shows images in a view that there is not."""
-
-    def epoch(self, client, turn):
-        return dataclasses.replace(super().epoch(client, turn), views=("Strong",))
-
-
 class WrongVariant(Sound):
     """A variant that is none."""
 
@@ -144,13 +122,6 @@ class OnTheHost(Sound):
         (checks.declares, Undocumented, "planted: its class has no docstring"),
         (checks.declares, OnTheWrongSide, "aggregate is a hook of a ServerSide, and OnTheWrongSi"),
         (checks.declares, OfNoMeasure, "pause: share_of: unknown measure 'round'; did you mean"),
-        (
-            checks.trains,
-            SelectingFlags,
-            "select: got True, expected numbers of clients, from 0",
-        ),
-        (checks.trains, OfNoSize, "size: got None, expected a finite number of at least 0"),
-        (checks.trains, OddView, r"Epoch.views: got \('Strong',\), expected a tuple of"),
         (checks.declares, WrongVariant, "strength: Input should be greater than or equal to 0"),
         (checks.trains, Exploding, "the run is diverged"),
         pytest.param(

@@ -63,10 +63,8 @@ CLIENT = Client(id=0, rows=LABELS, given=LABELS, true=LABELS)
     [
         (np.array([True, False, True, True, False]), r"bool \[5\]"),
         (torch.arange(5), r"torch\.int64 \[5\]"),
-        (np.arange(5.0), r"float64 \[5\]"),
         (np.zeros((5, 1), dtype=np.int64), r"int64 \[5, 1\]"),
-        (np.array([3, 5]), "3 to 5"),
-        (np.array([-1, 3]), "-1 to 3"),
+        (np.array([-1, 5]), "-1 to 5"),
     ],
 )
 def test_what_is_no_position_is_refused_by_name(monkeypatch, positions, got):
@@ -83,10 +81,8 @@ def test_what_is_no_position_is_refused_by_name(monkeypatch, positions, got):
     ("flags", "got"),
     [
         (torch.tensor([0, 2, 3]), r"torch\.int64 \[3\]"),
-        (torch.ones(5), r"torch\.float32 \[5\]"),
         (torch.ones(4, dtype=torch.bool), r"torch\.bool \[4\]"),
         (np.ones(5, dtype=bool), r"bool \[5\]"),
-        ([True] * 5, "list of 5"),
     ],
 )
 def test_what_is_no_flag_of_each_sample_is_refused_by_name(flags, got):
