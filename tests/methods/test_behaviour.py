@@ -4,17 +4,14 @@ import numpy as np
 import pytest
 import torch
 
+from noisy_digits import finished
+from noisyfl.checks.small_run import federation_of
 from noisyfl.core.places import ROOT
-from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.parts import read_part
 from noisyfl.experiments.config import EXPERIMENTS, load_config
 from noisyfl.experiments.planning import make_plan
 from noisyfl.methods import METHODS
 from noisyfl.methods.estimators.lid import lid
-from noisyfl.runs.train import build_federation, choose_device
-from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.losses import distance
-from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 
@@ -25,37 +22,26 @@ def plan():
     return make_plan(config, EXPERIMENTS, "quick")
 
 
-def federation_of(spec, digits):
-    train, test = read_part(digits / "train.parquet"), read_part(digits / "test.parquet")
-    path = digits / "partition.parquet"
-    noisy_partition.write(path, spec["noisy_partition"], train.labels)
-    partition = noisy_partition.read(path)
-    return build_federation(spec, 1, train, test, partition, choose_device("cpu"))
-
-
-def run(spec, digits):
+def run(spec, data, folder):
     """The federation after the run, and the test accuracies."""
-    federation = federation_of(spec, digits)
-    server, client = build_method(spec["method"], "test")
-    checkpoint = Checkpoint(digits / "unused.pt", {}, every=1e9)
-    assert simulate(federation, server, client, checkpoint, lambda line: None) == "finished"
+    federation, *_ = finished(spec, data, folder)
     accuracies = [row["test_accuracy"] for row in federation.records.rounds]
     return federation, [value for value in accuracies if value == value]
 
 
 @pytest.fixture(scope="module")
-def trials(plan, digits):
+def trials(plan, data, tmp_path_factory):
     """FedAvg, FedCorr and the oracle at the quick scale with rho 0.6, three seeds each."""
-    table = plan.tables["fedcorr/table2"]
+    table, folder = plan.tables["fedcorr/table2"], tmp_path_factory.mktemp("trials")
     column = [c.name for c in table.columns].index("ρ=0.6 τ=0.5")
     rows = {row.name: number for number, row in enumerate(table.rows)}
     found = {
-        name: [run(plan.runs[one], digits) for one in table.runs[rows[name]][column]]
+        name: [run(plan.runs[one], data, folder) for one in table.runs[rows[name]][column]]
         for name in ("FedAvg", "FedCorr")
     }
     oracle = METHODS.build("oracle", "test").canonical()
     found["oracle"] = [
-        run({**plan.runs[one], "method": oracle}, digits) for one in table.runs[0][column]
+        run({**plan.runs[one], "method": oracle}, data, folder) for one in table.runs[0][column]
     ]
     return found
 
@@ -125,9 +111,9 @@ def test_the_oracle_trains_on_clean_samples_alone(trials):
 
 @pytest.mark.parametrize("form", ["squared", "norm"])
 @pytest.mark.slow
-def test_fedprox_stays_nearer_to_the_received_model(form, plan, digits):
+def test_fedprox_stays_nearer_to_the_received_model(form, plan, data, tmp_path):
     spec = plan.runs[plan.tables["fedcorr/table2"].runs[0][-1][0]]
-    federation = federation_of(spec, digits)
+    federation, *_ = federation_of(spec, data, tmp_path)
 
     def drift(method):
         _, side = build_method(method, "test")

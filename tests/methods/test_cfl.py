@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,21 +11,13 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from fakes import FakeFederation, alike
-from noisy_digits import SETTING
-from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.parts import prepare, read_part
-from noisyfl.methods import METHODS
+from noisy_digits import SETTING, finished
 from noisyfl.methods.cfl import bipartition, cosine_matrix
-from noisyfl.runs.train import build_federation, choose_device
-from noisyfl.simulation.checkpoint import Checkpoint
-from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.updates import Update
-from noisyfl.specs.build import build_method
 from noisyfl.specs.spec import canonical_run
+from vectors import method
 
-
-def cfl(**options):
-    return METHODS.build({"name": "cfl", **options}, "test")
+cfl = partial(method, "cfl")
 
 
 def random_similarity(count, seed):
@@ -190,13 +183,6 @@ def test_weighting(weighting, expected):
     assert float(federation.weights["0.weight"][0]) == pytest.approx(expected)
 
 
-def test_without_anything_to_learn_from_nothing_changes():
-    federation = Federation()
-    before = federation.weights
-    assert federation.run_round(cfl(), {0: (1.0, 0.0)}, {0: 0}).weights is before
-    assert federation.run_round(split(variant="larger_group"), {}).weights is before
-
-
 def test_the_larger_group_alone_is_averaged_every_round():
     method = cfl(variant="larger_group")
     federation = Federation().run_round(method, {**OPPOSED, 4: (1.0, 0.0)})
@@ -209,24 +195,20 @@ def test_the_larger_group_alone_is_averaged_every_round():
 
 
 @pytest.mark.storm
-def test_digits_whose_labels_contradict_are_told_apart(tmp_path):
+def test_digits_whose_labels_contradict_are_told_apart(data, tmp_path):
     """What the method is for: two of five clients call every digit by the next one's name."""
-    changes = {"noise_level": "constant(level=0.0)", "method": "fedavg"}
-    spec = canonical_run({**SETTING, **changes}, "test")
-    prepare("digits", tmp_path, False, tmp_path / "train.parquet", tmp_path / "test.parquet")
-    train, test = read_part(tmp_path / "train.parquet"), read_part(tmp_path / "test.parquet")
-    noisy_partition.write(tmp_path / "part.parquet", spec["noisy_partition"], train.labels)
-    partition = noisy_partition.read(tmp_path / "part.parquet")
+
+    def contradict(federation):
+        for client in federation.clients[:2]:
+            client.labels = (client.given + 1) % 10
+
     ends = {}
     given = "cfl(relative=True, eps1=0.6, eps2=0.6, warm_up_rounds=2)"
     for name in ("fedavg", given):
-        federation = build_federation(spec, 1, train, test, partition, choose_device("cpu"))
-        for client in federation.clients[:2]:
-            client.labels = (client.given + 1) % 10
-        checkpoint = Checkpoint(tmp_path / "unused.pt", {}, every=1e9)
-        assert simulate(federation, *build_method(name, "test"), checkpoint, print) == "finished"
-        last = [row["test_accuracy"] for row in federation.records.rounds[-5:]]
-        ends[name] = np.mean(last)
+        changes = {"noise_level": "constant(level=0.0)", "method": name}
+        spec = canonical_run({**SETTING, **changes}, "test")
+        federation, *_ = finished(spec, data, tmp_path, change=contradict)
+        ends[name] = np.mean([row["test_accuracy"] for row in federation.records.rounds[-5:]])
     # No cluster has clients of both kinds; that one of either may split again is the method's.
     cluster_of = federation.state["cluster_of"]
     assert not set(cluster_of[:2]) & set(cluster_of[2:])

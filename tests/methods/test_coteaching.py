@@ -1,6 +1,7 @@
 """Co-teaching's ramp, exchange and loss on cases small enough to work out by hand."""
 
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,17 +10,14 @@ import torch
 from torch.nn import functional
 
 from noisy_digits import run_on_digits
-from noisyfl.methods import METHODS
 from noisyfl.methods.coteaching import smallest
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.updates import Batch
-from noisyfl.specs.build import build_method
+from vectors import method
 
-
-def coteaching(**options):
-    return METHODS.build({"name": "coteaching", **options}, "test")
+coteaching = partial(method, "coteaching")
 
 
 def client_of(number, wrong, samples):
@@ -137,11 +135,6 @@ def test_what_is_tested():
     expected = (functional.softmax(logits[0], 1) + functional.softmax(logits[1], 1)) / 2
     assert torch.allclose(mean.exp(), expected)
     assert math.isclose(float(mean.exp().sum()), 1, rel_tol=1e-6)
-
-
-def test_behind_a_server_side():
-    server, client = build_method("fedavg+coteaching(forget_rate=0.2)", "test")
-    assert (server.name, client.name, client.networks) == ("fedavg", "coteaching", 2)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Deep self-learning's prototypes, labels and loss on cases small enough to work out by hand."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,15 +9,13 @@ import torch
 
 from fakes import Answering, FakeModel
 from noisy_digits import run_on_digits
-from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.updates import Batch, Update
+from vectors import method
 
-
-def smp(**options):
-    return METHODS.build({"name": "deep_self_learning", **options}, "test")
+smp = partial(method, "deep_self_learning")
 
 
 def prototypes_by_loop(similarity, count, rank, limit):

@@ -1,6 +1,7 @@
 """DivideMix's split, targets and losses on cases worked out beside it, and on noisy digits."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,16 +10,14 @@ from sklearn.mixture import GaussianMixture
 from torch.nn import functional
 
 from noisy_digits import SOME_CLIENTS, run_on_digits
-from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.updates import Batch, Update
+from vectors import method
 
-
-def dividemix(**options):
-    return METHODS.build({"name": "dividemix", **options}, "test")
+dividemix = partial(method, "dividemix")
 
 
 def client_of(labels):

@@ -1,6 +1,7 @@
 """FedCNI's equations on small cases, and its splits on noisy digits."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,18 +10,15 @@ from sklearn.mixture import GaussianMixture
 
 from fakes import Answering
 from noisy_digits import run_on_digits
-from noisyfl.methods import METHODS
 from noisyfl.methods.fedcni import mixup_index, split_by_similarity
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.updates import Batch
-from vectors import updates_of
+from vectors import method, updates_of
 
-
-def fedcni(**options):
-    return METHODS.build({"name": "fedcni", **options}, "test")
+fedcni = partial(method, "fedcni")
 
 
 def draw(samples=90, classes=4, width=6):

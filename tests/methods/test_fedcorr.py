@@ -1,6 +1,7 @@
 """FedCorr's equations and rules on cases small enough to work out by hand."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,16 +9,14 @@ import torch
 
 from fakes import FakeFederation, FakeModel, alike
 from noisy_digits import run_on_digits
-from noisyfl.methods import METHODS
 from noisyfl.methods.estimators.lid import lid
 from noisyfl.methods.fedcorr import FedCorr, low_component
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.outputs import Outputs, Pass
 from noisyfl.simulation.updates import Batch, Update
+from vectors import method
 
-
-def fedcorr(**options):
-    return METHODS.build({"name": "fedcorr", **options}, "test")
+fedcorr = partial(method, "fedcorr")
 
 
 class GlobalAndLocal(FakeFederation):
@@ -343,18 +342,3 @@ def test_after_round_corrects_at_the_ends_of_stages(monkeypatch):
         method.after_round(round, [], federation)
     assert [call for call in calls if call[0] != "score"] == [("end", 3), ("end", 7), ("fix", 10)]
     assert [call[1] for call in calls if call[0] == "score"] == list(range(8))
-
-
-def test_declared_variants_are_table_6():
-    from noisyfl.specs.catalogue import methods
-
-    assert set(methods()["fedcorr"].variants) == {
-        "paper",
-        "without_correction",
-        "without_fraction_scheduling",
-        "without_local_proximal",
-        "without_finetuning",
-        "without_usual_training",
-        "without_mixup",
-    }
-    assert methods()["fedcorr"].revision == 2

@@ -1,21 +1,21 @@
 """FedProto's prototypes, their distance, their bytes, and what decides in a test."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
 from fakes import FakeFederation, FakeModel, alike
 from noisy_digits import run_on_digits
-from noisyfl.methods import METHODS
 from noisyfl.simulation.outputs import Outputs, Predictor
 from noisyfl.simulation.updates import Batch, Update
+from vectors import method
 
 RNG = torch.Generator().manual_seed(0)
 CLASSES, WIDTH = 3, 5
 
-
-def fedproto(**options):
-    return METHODS.build({"name": "fedproto", **options}, "test")
+fedproto = partial(method, "fedproto")
 
 
 class Federation(FakeFederation):

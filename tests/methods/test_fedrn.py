@@ -1,5 +1,7 @@
 """FedRN's equations on small cases, and its clean sets on noisy digits."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -7,16 +9,14 @@ from sklearn.mixture import GaussianMixture
 
 from fakes import FakeFederation
 from noisy_digits import run_on_digits
-from noisyfl.methods import METHODS
 from noisyfl.methods.fedrn import FINE_TUNING, clean_probabilities
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.updates import Task, Update
+from vectors import method
 
-
-def fedrn(**options):
-    return METHODS.build({"name": "fedrn", **options}, "test")
+fedrn = partial(method, "fedrn")
 
 
 class NumberedModels(FakeFederation):

@@ -1,6 +1,7 @@
 """Joint Optimization's loss, rings and labels on cases small enough to work out by hand."""
 
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,15 +10,13 @@ import torch
 
 from fakes import FakeModel
 from noisy_digits import right, run_on_digits
-from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.updates import Batch, Update
+from vectors import method
 
-
-def jointopt(**options):
-    return METHODS.build({"name": "jointopt", **options}, "test")
+jointopt = partial(method, "jointopt")
 
 
 FEDERATION = SimpleNamespace(

@@ -1,6 +1,7 @@
 """Jo-SRC's selection, targets, losses and teacher on cases worked out beside it."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,16 +11,14 @@ from scipy.stats import entropy
 
 from fakes import FakeFederation
 from noisy_digits import SOME_CLIENTS, run_on_digits
-from noisyfl.methods import METHODS
 from noisyfl.methods.josrc import js_divergence, symmetric_divergence
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.updates import Batch, Update
+from vectors import method
 
-
-def josrc(**options):
-    return METHODS.build({"name": "josrc", **options}, "test")
+josrc = partial(method, "josrc")
 
 
 def distributions(n, seed):

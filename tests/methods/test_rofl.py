@@ -1,6 +1,7 @@
 """RoFL's equations on small cases, against loops over samples, and on noisy digits."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,17 +9,15 @@ import torch
 
 from fakes import Answering
 from noisy_digits import run_on_digits
-from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.updates import Batch, Update
+from vectors import method
 
 CLASSES, WIDTH = 4, 3
 
-
-def rofl(**options):
-    return METHODS.build({"name": "rofl", **options}, "test")
+rofl = partial(method, "rofl")
 
 
 class Linear:
@@ -152,18 +151,10 @@ def test_fedrns_port_learns_from_small_losses_alone(reduction):
     assert loss.item() == pytest.approx(float(each.mean() if reduction == "mean" else each.sum()))
 
 
-def test_fedrns_port_rounds_down_and_has_its_rounds():
-    port = rofl(variant="fedrn")
-    assert (port.centroid_weight, port.forget_rate) == (0.0, 0.2)
-    # Its rates are numpy.linspace(0, 0.2, 100); pseudo-labels are used from round 100, from 0, on.
-    assert [0.2 * min(t / port.forget_ramp_rounds, 1) for t in range(100)] == pytest.approx(
-        np.linspace(0, 0.2, 100)
-    )
-    assert port.pseudo_label_round == 101
-    # Of four samples, 2.4 small losses.
+def test_fedrns_port_rounds_down():
+    """Of four samples, 2.4 small losses."""
     for options, kept in (({}, 3), ({"learns_from": "small_losses"}, 2)):
         assert planned(3, **options)[0].extras["kept"] == [3, kept]
-    assert (port.pseudo_label_form, port.pseudo_label_view) == ("hard", "weak")
 
 
 def test_a_class_without_a_centroid_is_nobodys_and_takes_the_batchs_mean():
@@ -262,11 +253,6 @@ def test_labels_are_guessed_on_the_view_that_the_option_names(view):
     assert (before_round, before_epoch) == ([], [shown])
     assert planned(0, pseudo_label_view=view)[1:] == ([], [])
     assert planned(0, pseudo_label_view=view, centroids=False)[1:] == ([shown], [])
-
-
-def test_the_default_view_is_one_that_a_step_could_learn_from():
-    assert rofl().pseudo_label_view == "weak"
-    assert planned(3)[1:] == (["weak"], [])
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,15 +11,13 @@ from scipy.stats import entropy
 
 from fakes import Answering
 from noisy_digits import run_on_digits
-from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.updates import Batch, Update
+from vectors import method
 
-
-def selfie(**options):
-    return METHODS.build({"name": "selfie", **options}, "test")
+selfie = partial(method, "selfie")
 
 
 class LookingModel:

@@ -1,13 +1,16 @@
 """A small federation on digits under heavy symmetric noise, for what a client side is for."""
 
+import atexit
+import math
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import torch
 
-from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.parts import prepare, read_part
-from noisyfl.runs.train import build_federation, choose_device
+from noisyfl.checks.small_run import federation_of, prepare_digits
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.rounds import simulate
-from noisyfl.specs.build import build_method
 from noisyfl.specs.spec import canonical_run
 
 SETTING = {
@@ -39,26 +42,33 @@ SOME_CLIENTS = {
 """Six of ten clients are noisy, with half of their labels wrong at least."""
 
 
+def finished(spec, data, folder, *given, change=lambda federation: None):
+    """The federation after a run, and the sides of its method.
+
+    Args:
+        given: to :func:`federation_of`.
+        change: what is done to the federation before the run.
+    """
+    federation, server, client = federation_of(spec, data, folder, *given)
+    change(federation)
+    checkpoint = Checkpoint(folder / "unused.pt", {}, every=math.inf)
+    assert simulate(federation, server, client, checkpoint, lambda line: None) == "finished"
+    return federation, server, client
+
+
+@cache
+def digits():
+    """Results that hold the digits, as long as this process runs."""
+    folder = TemporaryDirectory(prefix="digits-")
+    atexit.register(folder.cleanup)
+    return prepare_digits(Path(folder.name))
+
+
 def run_on_digits(method, folder, setting=SETTING, **schedule):
     """The federation after the run of a method, and the test accuracy of each round."""
     schedule = {**setting["schedule"], **schedule}
     spec = canonical_run({**setting, "schedule": schedule, "method": method}, "test")
-    if not (folder / "train.parquet").exists():
-        prepare("digits", folder, False, folder / "train.parquet", folder / "test.parquet")
-    train, test = read_part(folder / "train.parquet"), read_part(folder / "test.parquet")
-    path = folder / "partition.parquet"
-    noisy_partition.write(path, spec["noisy_partition"], train.labels)
-    server, client = build_method(spec["method"], "test")
-    federation = build_federation(
-        spec,
-        client.networks,
-        train,
-        test,
-        noisy_partition.read(path),
-        choose_device("cpu"),
-    )
-    checkpoint = Checkpoint(folder / "unused.pt", {}, every=1e9)
-    assert simulate(federation, server, client, checkpoint, lambda line: None) == "finished"
+    federation, *_ = finished(spec, digits(), folder)
     return federation, [row["test_accuracy"] for row in federation.records.rounds]
 
 
