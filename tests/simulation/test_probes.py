@@ -14,6 +14,7 @@ from scipy.stats import pearsonr
 from sklearn.metrics.pairwise import cosine_similarity
 
 from noisy_digits import finished
+from noisyfl.checks.fast import PARTITION
 from noisyfl.core.artifacts import read_table
 from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
@@ -119,7 +120,7 @@ def equal(one, other):
 @pytest.mark.parametrize("method", by_name(METHODS, ["fedcorr"], VARIED))
 def test_probes_leave_every_method_as_it_is(method, data, tmp_path):
     """And each measures numbers, whatever the method."""
-    federation, *sides = federation_of(method, data, tmp_path)
+    federation, *sides = federation_of(method, data, tmp_path, partition=PARTITION)
     held = copy.deepcopy(untouched(federation))
     before = {(row["round"], row["client"]): dict(row) for row in federation.records.clients}
     probes.run_probes(ALL, federation, *sides)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 import torch
 
+from noisyfl.checks.fast import PARTITION
 from noisyfl.checks.method import declares, resumes, trains
 from noisyfl.checks.small_run import content, rounds_of
 from noisyfl.core.artifacts import Results, read_table
@@ -47,6 +48,11 @@ one is tested after every round. These keep most: on the server, of clients and 
 """
 
 
+def short_spec(method):
+    """Of a run of few steps."""
+    return spec_of(method, partition=PARTITION)
+
+
 @pytest.fixture(scope="module")
 def undisturbed(data, tmp_path_factory):
     """The files of a method's run that nothing has happened to, each trained once."""
@@ -55,7 +61,7 @@ def undisturbed(data, tmp_path_factory):
     def trained(run):
         return train_small(specs[run], data, tmp_path_factory.mktemp(run))
 
-    specs = {identity(spec_of(method)): spec_of(method) for method in METHODS}
+    specs = {identity(spec): spec for spec in map(short_spec, METHODS)}
     return lambda spec: trained(identity(spec))
 
 
@@ -73,7 +79,7 @@ def test_every_method_declares_what_it_is(method, data, tmp_path):
 @pytest.mark.parametrize("method", by_name(FORGETTING, ["mixup"]))
 def test_the_same_run_twice_is_equal_bit_for_bit(method, data, tmp_path, undisturbed):
     """Of the other methods the pieces below are a second run."""
-    spec = spec_of(method)
+    spec = short_spec(method)
     first = content(undisturbed(spec))
     torch.manual_seed(99)
     np.random.seed(99)
@@ -82,17 +88,17 @@ def test_the_same_run_twice_is_equal_bit_for_bit(method, data, tmp_path, undistu
 
 @pytest.mark.slow
 def test_another_seed_is_another_run(data, tmp_path, undisturbed):
-    other = train_small(spec_of("fedavg", seed=4), data, tmp_path)
+    other = train_small(spec_of("fedavg", partition=PARTITION, seed=4), data, tmp_path)
     losses = [
         read_table(files.rounds)[0]["test_loss"].to_pylist()
-        for files in (undisturbed(spec_of("fedavg")), other)
+        for files in (undisturbed(short_spec({"name": "fedavg"})), other)
     ]
     assert not set(losses[0]) & set(losses[1])
 
 
 @pytest.mark.parametrize("method", by_name(REMEMBERING, ["fedcorr"]))
 def test_a_run_asked_to_end_after_every_round_ends_the_same(method, data, tmp_path, undisturbed):
-    whole = undisturbed(spec_of(method))
+    whole = undisturbed(short_spec(method))
     resumes(method, data, tmp_path, whole)
     assert not (tmp_path / "pieces" / "run.pt").exists()
     # It trains in so many rounds that its warm-up ends, from whichever model the seed gives.
@@ -125,7 +131,7 @@ def test_sigterm_in_the_middle_of_rounds_changes_nothing(
     method, data, tmp_path, undisturbed, monkeypatch
 ):
     """The signal comes at random steps, and the run has not taken another one when it ends."""
-    spec = spec_of(method)
+    spec = short_spec(method)
     whole = content(undisturbed(spec))
     rng = np.random.default_rng(5)
     left = 0
@@ -142,7 +148,7 @@ def test_sigterm_in_the_middle_of_rounds_changes_nothing(
     monkeypatch.setattr(SGD, "step", step_or_signal)
     interruptions = 0
     for _ in range(40):
-        left = int(rng.integers(1, 30 + 30 * interruptions))  # a round may be longer
+        left = int(rng.integers(1, 12 + 12 * interruptions))  # a round may be longer
         try:
             files = train_small(spec, data, tmp_path / "pieces", checkpoint_seconds=0)
             break
@@ -207,7 +213,7 @@ def seconds_of(files):
 @pytest.mark.storm
 def test_runs_killed_at_random_moments_end_the_same(data, tmp_path, undisturbed):
     """Killed two or three times anywhere: in set-up, in a round, in a checkpoint."""
-    specs = [spec_of(method) for method in INTERRUPTED]
+    specs = [short_spec(method) for method in INTERRUPTED]
     jobs = [
         {
             "spec": spec,

@@ -37,7 +37,7 @@ def check_streams(method, data, folder, monkeypatch):
     """No operation on a stream races with one on another, captured steps and all."""
     # A GPU fits a mixture in all of its up to 100 iterations, which are the same operations.
     monkeypatch.setattr(mixture, "range", lambda most: range(min(most, 4)), raising=False)
-    spec = spec_of(method, partition=PARTITION, schedule=SCHEDULE)
+    spec = spec_of(method, partition=PARTITION, schedule={**SCHEDULE, "rounds": 4})
     with FakeGpu() as gpu, Streams(gpu):
         quick = rounds_of(spec, data, folder, "fast", DEVICE, slots=3, capturing=gpu.graphs)
     assert not quick.executor.usage.fallbacks, quick.executor.usage.fallbacks

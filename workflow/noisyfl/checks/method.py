@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 
-from noisyfl.checks.fast import compare_with_loop
+from noisyfl.checks.fast import PARTITION, compare_with_loop
 from noisyfl.checks.small_run import (
     SETTING,
     Failed,
@@ -126,7 +126,7 @@ def resumes(method: Method, data: Results, folder: Path, whole: RunFiles | None 
         folder: where runs go.
         whole: the same run, if it has been trained without interruption.
     """
-    spec = spec_of(method)
+    spec = spec_of(method, partition=PARTITION)
     expected = content(whole or train_small(spec, data, folder / "whole"))
     # Torch's and numpy's own generators may stand anywhere when a run goes on.
     torch.manual_seed(99)
