@@ -15,6 +15,11 @@ from streams import Streams
 GPUS = ["fake", *(["real"] if torch.cuda.is_available() else [])]
 
 
+def fit_briefly(monkeypatch, most):
+    """A GPU fits a mixture in all of its up to 100 iterations, which are the same operations."""
+    monkeypatch.setattr(mixture, "range", lambda given: range(min(given, most)), raising=False)
+
+
 def check_method(method, data, folder, monkeypatch):
     """See :func:`compare_with_loop`."""
     compare_with_loop(method, data, folder)
@@ -35,8 +40,7 @@ def check_normalized(method, data, folder, monkeypatch):
 
 def check_streams(method, data, folder, monkeypatch):
     """No operation on a stream races with one on another, captured steps and all."""
-    # A GPU fits a mixture in all of its up to 100 iterations, which are the same operations.
-    monkeypatch.setattr(mixture, "range", lambda most: range(min(most, 4)), raising=False)
+    fit_briefly(monkeypatch, 4)
     spec = spec_of(method, partition=PARTITION, schedule={**SCHEDULE, "rounds": 4})
     with FakeGpu() as gpu, Streams(gpu):
         quick = rounds_of(spec, data, folder, "fast", DEVICE, slots=3, capturing=gpu.graphs)

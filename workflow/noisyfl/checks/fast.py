@@ -21,7 +21,6 @@ from noisyfl.checks.small_run import (
 )
 from noisyfl.core.artifacts import Results
 from noisyfl.data.augmentation import mild
-from noisyfl.methods.estimators import mixture
 from noisyfl.runs.train import EXECUTORS
 from noisyfl.simulation import slot
 from noisyfl.simulation.fast import FastExecutor
@@ -40,11 +39,6 @@ SCHEDULE: dict[str, Any] = {
 }
 """All that is captured is replayed unchecked too, at another learning rate than it was captured at,
 and in several whole batches of an evaluation.
-"""
-
-FIT_STEPS = 30
-"""The most iterations of a mixture's fit. A GPU makes all that are allowed, as it does not look
-whether the fit has ended; on one that is not there that takes most of the time.
 """
 
 MAY_WAIT = {slot: "differing", mild: "_changed"}
@@ -108,10 +102,6 @@ def a_gpu(kind: Gpu) -> Iterator[tuple[torch.device, dict[str, Any]]]:
         yield DEVICE, {**options, "capturing": gpu.graphs}
 
 
-def _few(most: int) -> range:
-    return range(min(most, FIT_STEPS))
-
-
 def compare_with_loop(
     method: Method, data: Results, folder: Path, kind: Gpu = "fake"
 ) -> tuple[Federation, Usage]:
@@ -127,14 +117,13 @@ def compare_with_loop(
     torch.set_default_dtype(torch.float64)
     tolerance = 1e-6 if kind == "real" else 1e-9
     spec = spec_of(method, partition=PARTITION, schedule=SCHEDULE)
-    with patch.object(mixture, "range", _few, create=True):
-        loop = rounds_of(spec, data, folder, "loop")
-        with a_gpu(kind) as (device, options):
-            quick = rounds_of(spec, data, folder, "fast", device, slots=2, **options)
-            usage = quick.executor.usage
-            if usage.fallbacks:
-                raise Failed("; ".join(usage.fallbacks))
-            if not usage.captured:
-                raise Failed("nothing was captured")
-            check_alike(loop, quick, tolerance)
+    loop = rounds_of(spec, data, folder, "loop")
+    with a_gpu(kind) as (device, options):
+        quick = rounds_of(spec, data, folder, "fast", device, slots=2, **options)
+        usage = quick.executor.usage
+        if usage.fallbacks:
+            raise Failed("; ".join(usage.fallbacks))
+        if not usage.captured:
+            raise Failed("nothing was captured")
+        check_alike(loop, quick, tolerance)
     return loop, usage
