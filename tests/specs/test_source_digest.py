@@ -32,6 +32,7 @@ NAMES_A_RUN = {
     "runs/__init__.py",
     "runs/kept_labels.py",
     "runs/store.py",
+    "runs/trackers.py",
     "specs/__init__.py",
     "specs/catalogue.py",
     "specs/identity.py",
