@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -30,8 +29,6 @@ from noisyfl.simulation.weights import Weights
 
 if TYPE_CHECKING:
     from noisyfl.simulation.federation import Federation
-
-Hook = TypeVar("Hook", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -219,18 +216,8 @@ class ClientSide(Side):
         return federation.state.get("centroids")
 
 
-def handed_on(hook: Hook) -> Hook:
-    """A hook of a client side around another one: that of the other one."""
-
-    @wraps(hook)
-    def of_the_other(self: ClientSideWrapper, *given: Any) -> Any:
-        return getattr(self.side, hook.__name__)(*given)
-
-    return cast(Hook, of_the_other)
-
-
 class ClientSideWrapper(ClientSide):
-    """A client side that hands each hook on to another client side, unless a subclass overrides it.
+    """A client side that passes each hook to another client side, unless a subclass overrides it.
 
     Attributes:
         side: the wrapped client side.
@@ -253,20 +240,61 @@ class ClientSideWrapper(ClientSide):
         """The wrapped side's."""
         return self.side.predicts_by_features
 
-    stage_starts = handed_on(ClientSide.stage_starts)
-    before_round = handed_on(ClientSide.before_round)
-    received = handed_on(ClientSide.received)
-    local_schedule = handed_on(ClientSide.local_schedule)
-    epochs_of_round = handed_on(ClientSide.epochs_of_round)
-    memory = handed_on(ClientSide.memory)
-    positions = handed_on(ClientSide.positions)
-    epoch = handed_on(ClientSide.epoch)
-    loss = handed_on(ClientSide.loss)
-    losses = handed_on(ClientSide.losses)
-    size = handed_on(ClientSide.size)
-    after_updates = handed_on(ClientSide.after_updates)
-    predict = handed_on(ClientSide.predict)
-    centroids = handed_on(ClientSide.centroids)
+    def stage_starts(self, federation: Federation) -> dict[str, int]:
+        """The wrapped side's."""
+        return self.side.stage_starts(federation)
+
+    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+        """The wrapped side's."""
+        self.side.before_round(round, participants, federation)
+
+    def received(self, client: Client, weights: Weights, federation: Federation) -> Weights:
+        """The wrapped side's."""
+        return self.side.received(client, weights, federation)
+
+    def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
+        """The wrapped side's."""
+        return self.side.local_schedule(round, schedule)
+
+    def epochs_of_round(self, round: int, schedule: Schedule) -> int:
+        """The wrapped side's."""
+        return self.side.epochs_of_round(round, schedule)
+
+    def memory(self, client: Client, federation: Federation) -> Memory:
+        """The wrapped side's."""
+        return self.side.memory(client, federation)
+
+    def positions(self, client: Client) -> np.ndarray:
+        """The wrapped side's."""
+        return self.side.positions(client)
+
+    def epoch(self, client: Client, turn: Turn) -> Epoch:
+        """The wrapped side's."""
+        return self.side.epoch(client, turn)
+
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+        """The wrapped side's."""
+        return self.side.loss(model, batch)
+
+    def losses(self, logits: Tensor, target: Tensor) -> Tensor:
+        """The wrapped side's."""
+        return self.side.losses(logits, target)
+
+    def size(self, client: Client) -> float:
+        """The wrapped side's."""
+        return self.side.size(client)
+
+    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """The wrapped side's."""
+        self.side.after_updates(round, updates, federation)
+
+    def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
+        """The wrapped side's."""
+        return self.side.predict(outputs, client)
+
+    def centroids(self, federation: Federation) -> Tensor | None:
+        """The wrapped side's."""
+        return self.side.centroids(federation)
 
 
 def epoch_of(side: ClientSide, client: Client, turn: Turn, fewest: int = 1) -> Epoch:
