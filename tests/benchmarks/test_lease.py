@@ -21,7 +21,7 @@ from small_runs import spec_of
 KIT = ROOT / "benchmarks" / "lease"
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_cifar_10_comes_as_it_was(tmp_path):
     rng = np.random.default_rng(1)
     names = [*(f"data_batch_{n}" for n in range(1, 6)), "test_batch"]
