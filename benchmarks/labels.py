@@ -2,7 +2,8 @@
 
 ``specs FOLDER`` writes the spec of every run, for ``noisyfl train FOLDER/*.json --keep-labels``.
 ``train`` trains those that are missing, one after the other. ``score`` compares those that there
-are with cleanlab and writes a CSV and a Markdown table; what the CSV has of other runs is kept.
+are with cleanlab, writes ``labels.csv``, in which the scores of earlier runs stay, and prints a
+table.
 
 Cleanlab has out-of-sample probabilities of the same network: five folds, each predicted by a
 network that was trained on the other four, with early stopping: after the epoch in which it fits
@@ -85,6 +86,9 @@ METHODS = (
     *("fedrg", "fedsir", "coteaching_plus"),
 )
 """FedAvg, and the methods that select or relabel."""
+
+TOGETHER = ("selfie + fedcorr", "coteaching + fedcorr", "coteaching + selfie + fedcorr")
+"""Methods whose runs are audited together."""
 
 SEEDS = (1, 2, 3)
 
@@ -225,34 +229,33 @@ def cleanlab_scores(
     return scores
 
 
-def run_scores(run: str, spec: Mapping[str, Any], results: Path) -> dict[str, float]:
-    """What an audit of a run finds: by confidence, by what the method itself decided last, and by
-    the sum of the suspicion and the share of the judgements that left the sample out.
-    """
-    layout = Results(results)
+def run_labels(spec: Mapping[str, Any], results: Path) -> tuple[pd.DataFrame, np.ndarray]:
+    """What a run kept of each label, and whether it is wrong."""
+    layout, run = Results(results), identity(spec)
     labels = read_labels(run, layout.run(run))
     partition = noisy_partition.read(layout.partition(identity(spec["noisy_partition"])))
     true = np.concatenate([client.true_label for client in partition.clients])
-    wrong = true != labels["given_label"].to_numpy()
+    return labels, true != labels["given_label"].to_numpy()
+
+
+def audit_scores(*runs: tuple[pd.DataFrame, np.ndarray]) -> dict[str, float]:
+    """What an audit of runs of one noisy partition finds: by confidence, and if it is a single one,
+    by what its method itself decided last.
+    """
+    suspicion = np.mean([1 - labels["given_probability"] for labels, _ in runs], axis=0)
+    labels, wrong = runs[0]
     left_out = (labels["judged"] > 0) & (labels["last_selected"] == 0)
     relabelled = labels["learnt_label"] != labels["given_label"]
-    decides = bool((labels["judged"] > 0).any() or relabelled.any())
+    decides = bool((labels["judged"] > 0).any() or relabelled.any()) and len(runs) == 1
     called = (left_out | relabelled).to_numpy() if decides else None
-    suspicion = 1 - labels["given_probability"].to_numpy(dtype=float)
-    found = score(suspicion, wrong, called)
-    judged = labels["judged"].to_numpy()
-    if (judged > 0).any():
-        share = 1 - labels["selected"].to_numpy() / np.maximum(judged, 1)
-        summed = score(suspicion + np.where(judged > 0, share, 0), wrong, None)
-        found |= {f"summed_{name}": value for name, value in summed.items()}
-    return found
+    return score(suspicion, wrong, called)
 
 
 def main() -> None:
     """Write specs, train, or score."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("step", choices=("specs", "train", "score"))
-    parser.add_argument("folder", type=Path, help="where specs go, or the tables")
+    parser.add_argument("folder", type=Path, help="where specs go, or labels.csv")
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--only", default="", help="settings and methods whose names have this")
@@ -282,6 +285,7 @@ def main() -> None:
         return
     scores = []
     done: set[str] = set()
+    kept: dict[tuple[str, int], dict[str, tuple[pd.DataFrame, np.ndarray]]] = {}
     for name, method, spec in wanted:
         if not results.joinpath("runs", identity(spec), "labels.parquet").exists():
             continue
@@ -290,26 +294,29 @@ def main() -> None:
             done.add(partition)
             for other, found in cleanlab_scores(spec, data, results).items():
                 scores.append({"setting": name, "method": other, "seed": spec["seed"], **found})
-        found = run_scores(identity(spec), spec, results)
-        scores.append({"setting": name, "method": method, "seed": spec["seed"], **found})
+        kept.setdefault((name, spec["seed"]), {})[method] = run_labels(spec, results)
+    for (name, seed), runs in kept.items():
+        for methods in (*METHODS, *TOGETHER):
+            if runs.keys() >= set(methods.split(" + ")):
+                found = audit_scores(*(runs[method] for method in methods.split(" + ")))
+                scores.append({"setting": name, "method": methods, "seed": seed, **found})
     folder.mkdir(parents=True, exist_ok=True)
     frame = pd.DataFrame(scores)
-    if (kept := folder / "labels.csv").exists():
-        frame = pd.concat([pd.read_csv(kept), frame]).drop_duplicates(RUN, keep="last")
+    if (path := folder / "labels.csv").exists():
+        frame = pd.concat([pd.read_csv(path), frame]).drop_duplicates(RUN, keep="last")
     others = [CLEANLAB + more for more in VARIANTS]
-    ranks = {name: number for number, name in enumerate([*SETTINGS, *others, *METHODS])}
+    ranks = {name: number for number, name in enumerate([*SETTINGS, *others, *METHODS, *TOGETHER])}
     frame = frame.sort_values(
         RUN, key=lambda column: column.map(lambda name: ranks.get(name, name))
     )
-    frame.to_csv(kept, index=False)
-    text = table(frame)
-    (folder / "labels.md").write_text(text + "\n")
-    print(text)
+    frame.to_csv(path, index=False)
+    print(table(frame))
 
 
 def table(scores: pd.DataFrame) -> str:
     """Average precision and precision at k in each setting, in percent, mean over the seeds: a
-    Markdown table with the best method first.
+    Markdown table of the methods that were scored in all settings, the best mean average precision
+    first.
 
     Args:
         scores: the rows of ``labels.csv``.
@@ -320,14 +327,16 @@ def table(scores: pd.DataFrame) -> str:
     )
     seeds = cells.size().unstack()
     lines = head(["", *SETTINGS, "seeds"])
-    for method in precision.mean(axis=1).sort_values(ascending=False).index:
-        numbers = [
-            f"{precision.loc[method, name]:.1f}, {at_k.loc[method, name]:.1f}" for name in SETTINGS
-        ]
-        name = f"audit of `{method}`" if method in METHODS else method
+    for method in precision.dropna().mean(axis=1).sort_values(ascending=False).index:
+        pairs = zip(precision.loc[method], at_k.loc[method], strict=True)
+        numbers = [f"{ap:.1f}, {at:.1f}" for ap, at in pairs]
+        audited = method in (*METHODS, *TOGETHER)
+        name = f"audit of `{method.replace(' + ', '`, `')}`" if audited else method
         lines.append(row([name, *numbers, f"{seeds.loc[method].min():.0f}"]))
     spread = cells["average_precision"].var().groupby("setting").mean() ** 0.5
-    lines.append(row(["*deviation of a seed*", *(f"{spread[name]:.1f}" for name in SETTINGS), ""]))
+    if spread.notna().all():
+        numbers = [f"{spread[name]:.1f}" for name in SETTINGS]
+        lines.append(row(["*standard deviation between seeds, AP*", *numbers, ""]))
     return "\n".join(lines)
 
 

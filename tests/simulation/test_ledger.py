@@ -119,6 +119,7 @@ def test_a_run_with_a_ledger_has_the_same_artifact(tmp_path, method):
     labels = read_labels(run, kept)
     rounds = read_table(kept.rounds)[0]
     assert len(labels) == 6 * 239
+    assert labels["given_probability"].dtype == float  # or many would be equally suspicious
     # What it says of the last selection is what the run recorded of it.
     partition = noisy_partition.read(Results(tmp_path / "kept").partition(job_partition(job)))
     true = np.concatenate([one.true_label for one in partition.clients])

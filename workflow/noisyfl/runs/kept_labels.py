@@ -87,4 +87,6 @@ def read_labels(run: str, files: RunFiles) -> pd.DataFrame:
             f"{files.labels}: it is of revision {revision}, and this version keeps revision "
             f"{LABELS_REVISION}; delete it to have it made again"
         )
-    return table.to_pandas()
+    found = table.to_pandas()
+    # 1 - p of a float32 is 1 for any p below 6e-8, and the most suspicious labels would be equal.
+    return found.astype({name: float for name in COLUMNS if name.endswith("probability")})
