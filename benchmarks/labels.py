@@ -87,6 +87,13 @@ METHODS = (
 )
 """FedAvg, and the methods that select or relabel."""
 
+STAGES = {
+    "coteaching_plus": "coteaching_plus(ramp_rounds=4, warm_up_rounds=5)",
+    "feddiv": "feddiv(warm_up_rounds=5)",
+    "fedfixer": "fedfixer(selection_round=5)",
+}
+"""Those that `reduced` does not have, with stages as at the `desk` scale."""
+
 TOGETHER = ("selfie + fedcorr", "coteaching + fedcorr", "coteaching + selfie + fedcorr")
 """Methods whose runs are audited together."""
 
@@ -119,7 +126,8 @@ def specs(data: Path, results: Path) -> Iterator[tuple[str, str, dict[str, Any]]
     for seed in SEEDS:
         for method in METHODS:
             for name, setting in SETTINGS.items():
-                (spec,) = make.of(f"labels/{name}", {**COMMON, **setting}, method, [seed], name)
+                wanted, full = STAGES.get(method, method), {**COMMON, **setting}
+                (spec,) = make.of(f"labels/{name}", full, wanted, [seed], name)
                 yield name, method, spec
 
 
