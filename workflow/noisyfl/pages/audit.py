@@ -23,7 +23,8 @@ SIDE = 96
 """The longer side of a thumbnail in pixels, at most."""
 
 OUTSIDE = (
-    "Confidence: mean over models of rounds in which the client did not take part. These models "
+    "Confidence: mean over models of rounds in which the client did not take part, at the class "
+    "frequencies of the client's given labels. These models "
     "start from earlier ones, which the client helped to train, so that traces of its labels may "
     "remain."
 )

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from noisyfl.core.options import BadInput, kind_of
+from noisyfl.core.text import reason
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.clients import Client
@@ -119,7 +120,7 @@ def retry_in_smaller_groups(federation: Federation, work: Callable[[], T]) -> T:
         try:
             return work()
         except torch.OutOfMemoryError as error:
-            why = " ".join(str(error).split())
+            why = reason(error)
         # Outside of the handler, where no traceback keeps the tensors of the work alive.
         restore()
         federation.executor.use_less_memory(why)
