@@ -84,13 +84,7 @@ include: "rules/train.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"
 include: "rules/claims.smk"
-
-
-if SCALE.evidence:
-
-    include: "rules/evidence.smk"
-
-
+include: "rules/evidence.smk"
 include: "rules/explorer.smk"
 include: "rules/targets.smk"
 include: "rules/report.smk"

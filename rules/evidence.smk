@@ -1,14 +1,15 @@
-from noisyfl.pages.evidence_paths import PAGES
+from noisyfl.pages.evidence_paths import METHODS_PAGE, PAGES
+
+REASONS = sorted((REPRODUCED.packed / "reasons").glob("*.yaml"))
 
 
-# What the tables of every method in common settings say of each method and of the papers' claims.
+# What the tables of the papers say of their claims.
 rule evidence:
     input:
-        runs=lambda wildcards: SCALE.artifacts(*SCALE.evidence),
         claims=FOLDER / "claims.json",
         cells=FOLDER / "cells.csv",
         published=PUBLISHED,
-        reasons=sorted((REPRODUCED.packed / "reasons").glob("*.yaml")),
+        reasons=REASONS,
     output:
         [FOLDER / page for page in PAGES],
     log:
@@ -17,9 +18,7 @@ rule evidence:
     localrule: True
     params:
         sources=PRINTING,
-        tables=lambda wildcards: [
-            (SCALE.text(table), SCALE.folders(table)) for table in SCALE.evidence
-        ],
+        scale=PLAN.scale,
         # Not inputs: no rule of this scale makes them.
         own_size=lambda wildcards: [
             (own_size().text(table), own_size().folders(table))
@@ -29,3 +28,28 @@ rule evidence:
         "Writing the evidence"
     script:
         "../workflow/scripts/evidence.py"
+
+
+if SCALE.method_tables:
+
+    # What the tables of every method in common settings say of each method.
+    rule evidence_methods:
+        input:
+            runs=lambda wildcards: SCALE.artifacts(*SCALE.method_tables),
+            reasons=REASONS,
+        output:
+            FOLDER / METHODS_PAGE,
+        log:
+            FOLDER / "logs" / "evidence_methods.log",
+        retries: 0
+        localrule: True
+        params:
+            sources=PRINTING,
+            tables=lambda wildcards: [
+                (SCALE.text(table), SCALE.folders(table))
+                for table in SCALE.method_tables
+            ],
+        message:
+            "Writing the page of every method"
+        script:
+            "../workflow/scripts/evidence_methods.py"

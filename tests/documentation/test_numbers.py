@@ -10,7 +10,7 @@ from noisyfl.analysis.runs import read_runs
 from noisyfl.analysis.summaries import number
 from noisyfl.commands.scales import REPRODUCED, read_plan
 from noisyfl.core.places import ROOT
-from noisyfl.pages.evidence import describe
+from noisyfl.pages.methods import describe
 
 LONGER = ("grand/common", "CIFAR-10, IID, symmetric ρ=0.6 τ=0.5")
 PARTS = ("grand/ablations", "IID, symmetric 0.5")

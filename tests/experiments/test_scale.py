@@ -57,10 +57,10 @@ def test_every_target_has_its_files(scale):
     assert names(made.frames(), made.folder) == table[:1]
 
 
-def test_evidence_needs_the_baseline(scale, monkeypatch):
-    monkeypatch.setattr(scale_module, "EVIDENCE_TABLES", ("paper/one",))
-    assert scale().evidence == [scale().plan.tables["paper/one"]]
-    assert scale(overlay={"rows": {"paper/one": ["FedProx"]}}).evidence == []
+def test_the_page_of_methods_needs_the_baseline(scale, monkeypatch):
+    monkeypatch.setattr(scale_module, "METHOD_TABLES", ("paper/one",))
+    assert scale().method_tables == [scale().plan.tables["paper/one"]]
+    assert scale(overlay={"rows": {"paper/one": ["FedProx"]}}).method_tables == []
 
 
 def test_what_is_wanted_follows_the_targets_of_the_scale(scale):

@@ -1,36 +1,60 @@
-"""The papers' tables with our numbers beside theirs."""
+"""The papers' tables with our numbers below theirs."""
+
+import math
 
 import pytest
-from test_evidence import CELLS
+from test_evidence import CELLS, with_labels
 
-from noisyfl.pages.paper_tables import PaperTable, RankCorrelation, paper_tables
+from noisyfl.analysis.published_cells import read_cells
+from noisyfl.pages.paper_tables import paper_tables
 
 
-def test_a_papers_table_has_ours_beside_it_where_most_of_a_column_is_run(tmp_path):
-    (tmp_path / "cells.csv").write_text(CELLS)
-    rows = (
-        ("A", "90.0", "80.0"),
-        ("B", "80.0\\*", "85.0\\*"),
-        ("C", "70.0", "60.0"),
-        ("D", "60.0", "50.0"),
-        ("E", "50.0", "–"),
-        ("*Headroom: oracle − FedAvg*", "", "+29.6"),
+@pytest.fixture
+def tables(tmp_path):
+    """The tables of a file of published numbers and ours."""
+
+    def read(text):
+        path = tmp_path / "cells.csv"
+        path.write_text(text)
+        return paper_tables(read_cells(path))
+
+    return read
+
+
+def test_a_papers_table_has_ours_below_it_where_most_of_a_column_is_run(tables):
+    (table,) = tables(with_labels(CELLS))
+    assert (table.paper, table.table, table.columns) == ("rofl", "rofl_table6", ("pair",))
+    assert table.rows == (
+        ("A", "90.0<br>80.0"),
+        ("B", "80.0\\*<br>85.0\\*"),
+        ("C", "70.0<br>60.0"),
+        ("D", "60.0<br>50.0"),
+        ("E", "50.0<br>–"),
+        ("*Headroom: oracle − FedAvg*", "+29.6"),
+        ("*Rank correlation*", "0.80 (0.80 to 0.80)"),
     )
-    alike = (RankCorrelation("pair", pytest.approx(0.8), 4),)
-    assert paper_tables(tmp_path / "cells.csv") == [
-        PaperTable("rofl", "rofl_table6", ("pair",), rows, alike)
-    ]
 
 
-def test_rows_of_several_metrics_are_not_ranked_with_each_other(tmp_path):
-    path = tmp_path / "cells.csv"
-    path.write_text(CELLS.replace("D,pair,mnist,test_accuracy", "D,pair,mnist,label_precision"))
-    (table,) = paper_tables(path)
+def test_the_interval_of_a_rank_correlation_is_of_other_seeds(tables):
+    def found(std):
+        ((one,),) = [table.correlations for table in tables(with_labels(CELLS, std))]
+        assert (one.column, one.correlation, one.rows) == ("pair", pytest.approx(0.8), 4)
+        return one
+
+    assert found("0.1").interval == pytest.approx((0.8, 0.8))
+    low, high = found("40").interval
+    assert low < 0 < 0.9 < high
+    assert math.isnan(found("").interval[0])
+    assert found("").text == "0.80"
+
+
+def test_rows_of_several_metrics_are_not_ranked_with_each_other(tables):
+    text = CELLS.replace("D,pair,mnist,test_accuracy", "D,pair,mnist,label_precision")
+    (table,) = tables(with_labels(text))
     assert table.correlations == ()
+    assert "*Rank correlation*" not in [row[0] for row in table.rows]
 
 
-def test_a_column_of_several_data_sets_has_no_room_of_its_own(tmp_path):
-    path = tmp_path / "cells.csv"
-    path.write_text(CELLS.replace("D,pair,mnist", "D,pair,fashion_mnist"))
-    (table,) = paper_tables(path)
+def test_a_column_of_several_data_sets_has_no_headroom_of_its_own(tables):
+    (table,) = tables(with_labels(CELLS.replace("D,pair,mnist", "D,pair,fashion_mnist")))
     assert [row[0] for row in table.rows] == ["A", "B", "C", "D", "E"]

@@ -17,6 +17,7 @@ from noisyfl.core.artifacts import RunFiles, to_numpy
 from noisyfl.core.options import find
 from noisyfl.core.provenance import Provenance
 from noisyfl.runs.artifact import read_artifact, read_clients
+from noisyfl.specs.descriptions import TableDescription
 from noisyfl.specs.identity import identity
 
 if TYPE_CHECKING:
@@ -169,6 +170,17 @@ def read_run(run: str, files: RunFiles) -> Run:
 def read_runs(runs: Mapping[str, RunFiles]) -> dict[str, Run]:
     """Read every run, by id."""
     return {run: read_run(run, files) for run, files in runs.items()}
+
+
+def described(text: str, folders: Mapping[str, str]) -> tuple[TableDescription, dict[str, Run]]:
+    """A table, and its runs by id.
+
+    Args:
+        text: the table's description as JSON.
+        folders: of its runs by id.
+    """
+    runs = read_runs({run: RunFiles(Path(folder)) for run, folder in folders.items()})
+    return TableDescription.from_json(text), runs
 
 
 def _columns(table: pa.Table) -> dict[str, np.ndarray]:

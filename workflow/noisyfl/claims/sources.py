@@ -134,21 +134,32 @@ def draws_of_error(
     return np.append(0.0, np.full(DRAWS, math.nan if unknown else 0.0))
 
 
+def draws_of_cell(row: Mapping[str, str], spreads: Mapping[tuple[str, ...], Spread]) -> np.ndarray:
+    """Our mean in a cell, and draws of what it may be with other seeds, float64 [1 + draws]; see
+    :func:`draws_of_error`.
+    """
+    mean, std = (float(row[key] or "nan") for key in ("ours", "ours_std"))
+    own = math.nan if _averages(row) else std
+    rng = stream(0, "mean", *_cell(row))
+    trials = int(row["ours_trials"])
+    return mean + draws_of_error(spread_of(row, spreads), row["metric"], own, trials, rng)
+
+
+def _cell(row: Mapping[str, str]) -> list[str]:
+    """What a cell is, wherever it stands in the file: what it might be is always the same."""
+    return [row[name] for name in (*KEY, "shown_in", "row", "column")]
+
+
 def _our_entries(
     rows: Sequence[Mapping[str, str]], spreads: Mapping[tuple[str, ...], Spread]
 ) -> list[Entry]:
     found: list[Entry] = []
     for row in rows:
-        mean, std = (float(row[key] or "nan") for key in ("ours", "ours_std"))
+        std = float(row["ours_std"] or "nan")
         starred = row["ours_starred"] == "True" if row["ours"] and row["ours_starred"] else None
-        count = int(row["ours_trials"])
-        # By what the cell is, wherever it stands in the file: what it might be is always the same.
-        cell = [row[name] for name in (*KEY, "shown_in", "row", "column")]
-        spread = spread_of(row, spreads)
-        own = math.nan if _averages(row) else std
-        errors = draws_of_error(spread, row["metric"], own, count, stream(0, "mean", *cell))
-        stds = draws_of_deviation(std, count, stream(0, "standard deviation", *cell))
-        found += _entries_of(row, mean + errors, stds, starred)
+        rng = stream(0, "standard deviation", *_cell(row))
+        stds = draws_of_deviation(std, int(row["ours_trials"]), rng)
+        found += _entries_of(row, draws_of_cell(row, spreads), stds, starred)
     return found
 
 

@@ -46,7 +46,7 @@ EXECUTORS: tuple[str, ...] = get_args(ExecutorName)
 TRACKERS: tuple[str, ...] = get_args(TrackerName)
 
 RULES = (
-    *("all", "cells", "claims", "data", "evidence", "explorer"),
+    *("all", "cells", "claims", "data", "evidence", "evidence_methods", "explorer"),
     *("figure", "partition", "table", "train"),
 )
 """The names of Snakemake's rules, which targets must not have."""

@@ -16,6 +16,7 @@ from noisyfl.data.datasets.dataset import dataset
 from noisyfl.experiments.config import RULES, Configuration
 from noisyfl.experiments.plan import Plan, partial_plan
 from noisyfl.experiments.targets import name_of, runs_of, unknown_target
+from noisyfl.pages.evidence_paths import METHODS_PAGE
 from noisyfl.specs.cost import Estimate
 from noisyfl.specs.descriptions import Description, TableDescription, description_text
 from noisyfl.specs.identity import canonical_json
@@ -23,8 +24,8 @@ from noisyfl.specs.identity import canonical_json
 TABLE_ENDINGS = ("parquet", "csv", "md", "html", "tex")
 FIGURE_ENDINGS = ("png", "pdf")
 
-EVIDENCE_TABLES = ("grand/common", "grand/memorised")
-"""The tables of every method in common settings, of which the evidence is written."""
+METHOD_TABLES = ("grand/common", "grand/memorised")
+"""The tables of every method in common settings, which a page of each method is written of."""
 
 
 def layouts_of(config: Configuration, tracked: Results) -> list[Results]:
@@ -131,11 +132,11 @@ class Scale:
         return {name: part for name, part in parts if isinstance(part, TableDescription)}
 
     @property
-    def evidence(self) -> list[TableDescription]:
+    def method_tables(self) -> list[TableDescription]:
         """The tables of every method in common settings, as far as the scale makes them; none
         without the baseline, beside which methods are put.
         """
-        found = [self.wanted_tables[name] for name in EVIDENCE_TABLES if name in self.wanted_tables]
+        found = [self.wanted_tables[name] for name in METHOD_TABLES if name in self.wanted_tables]
         rows = [row.method_name for table in found for row in table.rows]
         return found if BASELINE in rows else []
 
@@ -175,8 +176,8 @@ class Scale:
         if not self.compared:
             return []
         names = ["cells.csv", "claims.html", "explorer.html"]
-        if self.evidence:
-            names.append("evidence.md")
+        if self.method_tables:
+            names.append(METHODS_PAGE)
         return [self.folder / name for name in names]
 
     def explorer_of(self, target: str) -> Path:

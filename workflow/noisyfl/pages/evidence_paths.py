@@ -1,6 +1,6 @@
 """Where the pages of evidence lie.
 
-The rule names them whenever Snakemake starts, so this module imports little.
+The rules name them whenever Snakemake starts, so this module imports little.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ from noisyfl.specs.published import PAPERS
 METHODS = "methods"
 """The name of the page of every method, and of its file of reasons."""
 
+METHODS_PAGE = f"evidence/{METHODS}.md"
+"""The page of every method, by its path from where the first one is."""
+
 CLAIMS = "claims"
 """The name of the page of every claim."""
 
-PAGES = ("evidence.md", *(f"evidence/{name}.md" for name in (CLAIMS, METHODS, *PAPERS)))
-"""All pages, by their paths from where the first one is."""
+PAGES = ("evidence.md", *(f"evidence/{name}.md" for name in (CLAIMS, *PAPERS)))
+"""The pages of claims and papers, by their paths from where the first one is."""

@@ -1,19 +1,24 @@
-"""The papers' tables with our numbers next to the published ones, and how their ranks correlate."""
+"""The papers' tables with our numbers below the published ones, and how their ranks correlate."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from noisyfl.analysis.metrics import ACCURACY
+from noisyfl.analysis.statistics import LEVEL, Spread
+from noisyfl.claims.sources import draws_of_cell, spreads_of
 from noisyfl.specs.published import SCALES
 
 HEADROOM_ROW = "*Headroom: oracle − FedAvg*"
 """The name of the row that says how much there is to gain in a column."""
+
+CORRELATION_ROW = "*Rank correlation*"
+"""The name of the row that says how similarly the paper and we rank a column."""
 
 LEAST_ROWS = 4
 """The fewest rows for which a correlation of ranks is printed."""
@@ -21,21 +26,34 @@ LEAST_ROWS = 4
 
 @dataclass(frozen=True)
 class RankCorrelation:
-    """How similarly a column's published numbers and ours rank so many rows (Spearman)."""
+    """How similarly a column's published numbers and ours rank so many rows (Spearman).
+
+    Attributes:
+        interval: of 95 %, as our numbers would be others with other seeds; NaN if it is unknown how
+            far seeds lie apart.
+    """
 
     column: str
     correlation: float
+    interval: tuple[float, float]
     rows: int
+
+    @property
+    def text(self) -> str:
+        """The correlation with its interval."""
+        if math.isnan(self.interval[0]):
+            return f"{self.correlation:.2f}"
+        return "{:.2f} ({:.2f} to {:.2f})".format(self.correlation, *self.interval)
 
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A paper's table, with our numbers next to the published ones.
+    """A paper's table, with our numbers below the published ones.
 
     Attributes:
         table: ``<experiment>_<table>``, in which our numbers are.
         rows: the texts of each row: its name, and for each column the paper's number and ours; last
-            the headroom in each column, if it is known.
+            the headroom and the correlation of ranks in each column, if any is known.
         correlations: of the columns that have enough rows.
     """
 
@@ -46,50 +64,56 @@ class PaperTable:
     correlations: tuple[RankCorrelation, ...]
 
 
-def paper_tables(cells: Path) -> list[PaperTable]:
-    """The papers' tables with our numbers next to the published ones.
+def paper_tables(rows: Sequence[Mapping[str, str]]) -> list[PaperTable]:
+    """The papers' tables with our numbers below the published ones.
 
     Only columns of which at least half is run are shown, and only tables that have such columns.
 
     Args:
-        cells: the CSV file of published numbers with ours, see
-            :mod:`noisyfl.analysis.published_cells`.
+        rows: of published numbers with ours, see :mod:`noisyfl.analysis.published_cells`.
     """
-    numbers = pd.read_csv(cells, dtype={"converged": str, "ours_starred": str})
+    spreads = spreads_of(rows)
+    numbers = pd.DataFrame(rows)
+    numbers["cell"] = pd.Series(list(rows), dtype=object)
+    for name in ("value", "ours", "headroom"):
+        numbers[name] = pd.to_numeric(numbers[name])
     numbers["value"] *= numbers["unit"].map(SCALES)
+    shown = numbers[numbers["shown_in"] != ""]
     return [
         part
-        for (paper, table), some in numbers.groupby(["paper", "shown_in"], sort=False)
-        for part in _paper_table(str(paper), str(table).replace("/", "_"), some)
+        for (paper, table), some in shown.groupby(["paper", "shown_in"], sort=False)
+        for part in _paper_table(str(paper), str(table).replace("/", "_"), some, spreads)
     ]
 
 
-def _paper_table(paper: str, table: str, numbers: pd.DataFrame) -> Iterator[PaperTable]:
+def _paper_table(
+    paper: str, table: str, numbers: pd.DataFrame, spreads: Mapping[tuple[str, ...], Spread]
+) -> Iterator[PaperTable]:
     """A table with the columns of which at least half is run; none without such."""
     share = numbers.groupby("column")["ours"].transform(lambda ours: ours.notna().mean())
     run = numbers[share >= 0.5]
     columns = list(run["column"].unique())
     if not columns:
         return
-    texts = run.assign(
-        paper=_texts(run["value"], run["converged"] == "false"),
-        ours=_texts(run["ours"], run["ours_starred"] == "True"),
-    )
-    rows = []
-    for row, line in texts.groupby("row", sort=False):
-        by_column = line.set_index("column")[["paper", "ours"]].reindex(columns).fillna("")
-        pairs = zip(by_column["paper"], by_column["ours"], strict=True)
-        rows.append((str(row), *(text for pair in pairs for text in pair)))
+    published = _texts(run["value"], run["converged"] == "false")
+    ours = _texts(run["ours"], run["ours_starred"] == "True")
+    rows = [
+        (str(row), *line.set_index("column")["text"].reindex(columns).fillna(""))
+        for row, line in run.assign(text=published + "<br>" + ours).groupby("row", sort=False)
+    ]
     # The mean of different datasets' headrooms would be that of none.
     alone = run.groupby("column")["dataset"].transform("nunique") == 1
     accurate = run[(run["metric"] == ACCURACY) & alone]
     headrooms = accurate.groupby("column")["headroom"].mean().reindex(columns)
     if headrooms.notna().any():
         shown = ("" if math.isnan(one) else f"{one:+.1f}" for one in headrooms)
-        rows.append((HEADROOM_ROW, *(text for one in shown for text in ("", one))))
+        rows.append((HEADROOM_ROW, *shown))
     correlations = [
-        one for name in columns for one in _correlation(name, run[run["column"] == name])
+        one for name in columns for one in _correlation(name, run[run["column"] == name], spreads)
     ]
+    if correlations:
+        texts = {one.column: one.text for one in correlations}
+        rows.append((CORRELATION_ROW, *(texts.get(name, "") for name in columns)))
     yield PaperTable(paper, table, tuple(columns), tuple(rows), tuple(correlations))
 
 
@@ -99,12 +123,19 @@ def _texts(numbers: pd.Series, starred: pd.Series) -> pd.Series:
     return printed.where(numbers.notna(), "–")
 
 
-def _correlation(column: str, numbers: pd.DataFrame) -> Iterator[RankCorrelation]:
+def _correlation(
+    column: str, numbers: pd.DataFrame, spreads: Mapping[tuple[str, ...], Spread]
+) -> Iterator[RankCorrelation]:
     """How similarly a column ranks the rows; nothing if it has too few rows, or rows that are not
     to be ranked with each other.
     """
     known = numbers[numbers["ours"].notna()]
     if len(known) < LEAST_ROWS or len(known[["dataset", "metric"]].drop_duplicates()) > 1:
         return
-    ranks = known[["value", "ours"]].rank()
-    yield RankCorrelation(column, ranks["value"].corr(ranks["ours"]), len(known))
+    # A row is a cell; a column has our numbers, and then what they might be with other seeds.
+    draws = pd.DataFrame([draws_of_cell(cell, spreads) for cell in known["cell"]])
+    published = known["value"].reset_index(drop=True).rank()
+    found = draws.rank().corrwith(published).to_numpy()
+    moved = draws.nunique(axis=1).max() > 1
+    low, high = np.quantile(found[1:], [LEVEL / 2, 1 - LEVEL / 2]) if moved else (math.nan,) * 2
+    yield RankCorrelation(column, float(found[0]), (float(low), float(high)), len(known))
