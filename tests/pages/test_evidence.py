@@ -80,6 +80,9 @@ def test_claims_are_decided_begun_or_without_numbers():
     row = r"^\| \[RoFL\]\(evidence/rofl.md\) \| .* \| 1 supported, 2 undecided \|$"
     assert re.search(row, page, re.M)
     assert "cannot decide, rofl-01 have some of their comparisons, and the others none" in page
+    left = "Undecided with our numbers, since runs are missing or differences are small: "
+    assert f"{left}rofl-01, rofl-04 ([the claims](claims.md#rofl))." in page
+    assert "Undecided with our numbers, as all of its claims" not in page
 
 
 def test_what_people_wrote_stands_under_its_heading(tmp_path):

@@ -5,7 +5,6 @@ import math
 import pytest
 from test_evidence import CELLS, with_labels
 
-from noisyfl.analysis.published_cells import read_cells
 from noisyfl.pages.paper_tables import paper_tables
 
 
@@ -16,7 +15,7 @@ def tables(tmp_path):
     def read(text):
         path = tmp_path / "cells.csv"
         path.write_text(text)
-        return paper_tables(read_cells(path))
+        return paper_tables(path)
 
     return read
 
@@ -25,14 +24,20 @@ def test_a_papers_table_has_ours_below_it_where_most_of_a_column_is_run(tables):
     (table,) = tables(with_labels(CELLS))
     assert (table.paper, table.table, table.columns) == ("rofl", "rofl_table6", ("pair",))
     assert table.rows == (
-        ("A", "90.0<br>80.0"),
-        ("B", "80.0\\*<br>85.0\\*"),
-        ("C", "70.0<br>60.0"),
-        ("D", "60.0<br>50.0"),
-        ("E", "50.0<br>–"),
+        ("A", "90.0<br>**80.0**"),
+        ("B", "80.0\\*<br>**85.0\\***"),
+        ("C", "70.0<br>**60.0**"),
+        ("D", "60.0<br>**50.0**"),
+        ("E", "50.0<br>**–**"),
         ("*Headroom: oracle − FedAvg*", "+29.6"),
         ("*Rank correlation*", "0.80 (0.80 to 0.80)"),
     )
+
+
+def test_a_number_that_two_tables_show_is_in_both(tables):
+    first = "rofl,A,pair,mnist,test_accuracy,0.9,fraction,,rofl/table6,80.0,False,29.6"
+    text = CELLS.replace(first, f"{first}\n{first.replace('rofl/table6', 'rofl/maps')}")
+    assert [table.table for table in tables(with_labels(text))] == ["rofl_table6", "rofl_maps"]
 
 
 def test_the_interval_of_a_rank_correlation_is_of_other_seeds(tables):

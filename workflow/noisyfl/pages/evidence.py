@@ -73,6 +73,7 @@ def evidence_pages(
             name=name,
             scale=scale,
             decided=[one for one in claims[paper] if _is_decided(one)],
+            undecided=[one for one in claims[paper] if not _is_decided(one)],
             tables=[part for part in tables if part.paper == paper],
             reasons=reasons.get(paper, PaperReasons()),
         )
@@ -149,7 +150,7 @@ def write_evidence(
     smaller = read_rows(cells)
     leads = leads_of([row for row in own_cells if row["ours_as_published"] == "True"], smaller)
     leads += leads_of(smaller)
-    pages = evidence_pages(scale, judgements, paper_tables(smaller), leads, own, papers)
+    pages = evidence_pages(scale, judgements, paper_tables(cells), leads, own, papers)
     for name, text in pages.items():
         with replacing(folder / name) as draft:
             draft.write_text(text, encoding="utf-8")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from noisyfl.analysis.metrics import ACCURACY
+from noisyfl.analysis.published_cells import read_cells
 from noisyfl.analysis.statistics import LEVEL, Spread
-from noisyfl.claims.sources import draws_of_cell, spreads_of
+from noisyfl.claims.sources import draws_of_cell, read_rows, spreads_of
 from noisyfl.specs.published import SCALES
 
 HEADROOM_ROW = "*Headroom: oracle − FedAvg*"
@@ -64,17 +66,18 @@ class PaperTable:
     correlations: tuple[RankCorrelation, ...]
 
 
-def paper_tables(rows: Sequence[Mapping[str, str]]) -> list[PaperTable]:
+def paper_tables(cells: Path) -> list[PaperTable]:
     """The papers' tables with our numbers below the published ones.
 
     Only columns of which at least half is run are shown, and only tables that have such columns.
 
     Args:
-        rows: of published numbers with ours, see :mod:`noisyfl.analysis.published_cells`.
+        cells: the file of published numbers with ours, see
+            :mod:`noisyfl.analysis.published_cells`.
     """
-    spreads = spreads_of(rows)
+    rows, spreads = read_cells(cells), spreads_of(read_rows(cells))
     numbers = pd.DataFrame(rows)
-    numbers["cell"] = pd.Series(list(rows), dtype=object)
+    numbers["cell"] = pd.Series(rows, dtype=object)
     for name in ("value", "ours", "headroom"):
         numbers[name] = pd.to_numeric(numbers[name])
     numbers["value"] *= numbers["unit"].map(SCALES)
@@ -96,7 +99,7 @@ def _paper_table(
     if not columns:
         return
     published = _texts(run["value"], run["converged"] == "false")
-    ours = _texts(run["ours"], run["ours_starred"] == "True")
+    ours = "**" + _texts(run["ours"], run["ours_starred"] == "True") + "**"
     rows = [
         (str(row), *line.set_index("column")["text"].reindex(columns).fillna(""))
         for row, line in run.assign(text=published + "<br>" + ours).groupby("row", sort=False)
