@@ -42,6 +42,7 @@ from noisyfl.runs.kept_labels import read_labels
 from noisyfl.runs.train import choose_device
 from noisyfl.simulation.executor import NO_DRAWS
 from noisyfl.simulation.ledger import class_skew
+from noisyfl.specs.catalogue import methods
 from noisyfl.specs.identity import identity
 from noisyfl.specs.run_words import describe_run
 
@@ -94,8 +95,8 @@ STAGES = {
 }
 """Those that `reduced` does not have, with stages as at the `desk` scale."""
 
-TOGETHER = ("selfie + fedcorr", "coteaching + fedcorr", "coteaching + selfie + fedcorr")
-"""Methods whose runs are audited together."""
+TOGETHER = ("fedrn + fedcorr", "fedrn + fedcorr + josrc")
+"""Methods whose runs are audited together; none of them knows how many labels are wrong."""
 
 SEEDS = (1, 2, 3)
 
@@ -304,10 +305,10 @@ def main() -> None:
                 scores.append({"setting": name, "method": other, "seed": spec["seed"], **found})
         kept.setdefault((name, spec["seed"]), {})[method] = run_labels(spec, results)
     for (name, seed), runs in kept.items():
-        for methods in (*METHODS, *TOGETHER):
-            if runs.keys() >= set(methods.split(" + ")):
-                found = audit_scores(*(runs[method] for method in methods.split(" + ")))
-                scores.append({"setting": name, "method": methods, "seed": seed, **found})
+        for names in (*METHODS, *TOGETHER):
+            if runs.keys() >= set(names.split(" + ")):
+                found = audit_scores(*(runs[method] for method in names.split(" + ")))
+                scores.append({"setting": name, "method": names, "seed": seed, **found})
     folder.mkdir(parents=True, exist_ok=True)
     frame = pd.DataFrame(scores)
     if (path := folder / "labels.csv").exists():
@@ -324,7 +325,7 @@ def main() -> None:
 def table(scores: pd.DataFrame) -> str:
     """Average precision and precision at k in each setting, in percent, mean over the seeds: a
     Markdown table of the methods that were scored in all settings, the best mean average precision
-    first.
+    first. A dagger marks those that the true share of wrong labels is told.
 
     Args:
         scores: the rows of ``labels.csv``.
@@ -338,8 +339,12 @@ def table(scores: pd.DataFrame) -> str:
     for method in precision.dropna().mean(axis=1).sort_values(ascending=False).index:
         pairs = zip(precision.loc[method], at_k.loc[method], strict=True)
         numbers = [f"{ap:.1f}, {at:.1f}" for ap, at in pairs]
-        audited = method in (*METHODS, *TOGETHER)
-        name = f"audit of `{method.replace(' + ', '`, `')}`" if audited else method
+        names = method.split(" + ")
+        if names[0] in METHODS:
+            told = any(methods()[one].needs_level for one in names)
+            name = f"audit of `{'`, `'.join(names)}`{'†' if told else ''}"
+        else:
+            name = method
         lines.append(row([name, *numbers, f"{seeds.loc[method].min():.0f}"]))
     spread = cells["average_precision"].var().groupby("setting").mean() ** 0.5
     if spread.notna().all():

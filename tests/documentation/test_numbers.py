@@ -14,6 +14,7 @@ from noisyfl.pages.methods import describe
 
 LONGER = ("grand/common", "CIFAR-10, IID, symmetric ρ=0.6 τ=0.5")
 PARTS = ("grand/ablations", "IID, symmetric 0.5")
+CHOICES = ("IID, symmetric 0.5", "Dirichlet 0.5, symmetric 0 to 0.8")
 TITLES = (
     "| Method | 20 rounds | 60 rounds | best of 60, in round "
     "| label precision (given labels) | label recall | pseudo-label accuracy |\n" + "|---" * 7 + "|"
@@ -80,6 +81,25 @@ def test_the_parts_of_methods_are_worth_what_the_page_says():
         )
         mean = number(np.mean([one[whole].accuracy for one in seeds if whole in one]))
         lines.append(f"| {method} | {mean} | {'; '.join(words)} |")
+    assert "\n".join(lines) in (ROOT / "docs" / "desk.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_open_choices_change_what_the_page_says():
+    found = [measured("desk", "grand/choices", setting) for setting in CHOICES]
+    lines = ["| Method | choice | IID | skewed |", "|---|---|---|---|"]
+    for method in ("RoFL", "FedCNI", "FedNoiL", "FedCorr", "FedRN"):
+        names = [name for name in found[0] if name.startswith(f"{method}, ")]
+        default, *others = names
+        levels = [one[default].accuracy for one in found]
+        lines.append(
+            f"| {method} | {default.split(', ', 1)[1]} | {' | '.join(map(number, levels))} |"
+        )
+        for name in others:
+            reached = [one[name].accuracy for one in found]
+            both = zip(reached, levels, strict=True)
+            texts = (f"{number(one)} ({round(one - level, 1) + 0.0:+.1f})" for one, level in both)
+            lines.append(f"| | {name.split(', ', 1)[1]} | {' | '.join(texts)} |")
     assert "\n".join(lines) in (ROOT / "docs" / "desk.md").read_text(encoding="utf-8")
 
 

@@ -137,7 +137,11 @@ def test_the_explorers_of_what_was_asked_for(scale):
     made = scale()
     assert made.explorers() == []
     made.part(SimpleNamespace(experiment="paper", name="one"))
-    assert names(made.explorers(), made.folder) == ["explorer.html"]  # of all tables
+    # As with a target, such as an experiment that has all tables.
+    assert names(made.explorers(), made.folder) == ["explorer/paper.html"]
+    made.folder.mkdir(parents=True)
+    (made.folder / "explorer.html").touch()
+    assert names(made.explorers(), made.folder) == ["explorer.html"]
     made = scale(targets=["paper/curves"])
     made.part(SimpleNamespace(experiment="paper", name="one"))
     assert names(made.explorers(), made.folder) == ["explorer/paper.html"]

@@ -46,9 +46,7 @@ def test_medmnist_is_read_as_it_is_and_says_what_it_leaves_out(tmp_path):
     own = OwnFiles(tmp_path, tmp_path / "results")
     found = own.images(own_sets.wanted(own_sets.as_medmnist(tmp_path))).own
     assert (found["train_size"], found["test_size"]) == (own_sets.TRAIN, own_sets.TEST)
-    assert own.remarks[found["sha256"]] == [
-        "insects.npz: of insects.npz, val_images, val_labels not read"
-    ]
+    assert own.remarks[found["sha256"]] == ["insects.npz: not read: val_images, val_labels"]
 
 
 def test_labels_of_several_classes_each_are_an_error(tmp_path):

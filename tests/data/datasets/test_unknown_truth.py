@@ -1,6 +1,8 @@
 """Runs on labels that are noisy as they come: nothing is said of what nobody knows."""
 
 import dataclasses
+import inspect
+import re
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,6 +17,7 @@ from noisyfl.data.datasets import dataset as datasets
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
+from noisyfl.specs.catalogue import methods
 from noisyfl.specs.run_words import describe_run
 from small_files import shrink
 from small_runs import SETTING
@@ -104,12 +107,35 @@ def test_where_the_truth_is_known_those_columns_have_numbers(tmp_path, data):
     assert any(value is not None for value in clients["refurbished_accuracy"])
 
 
-@pytest.mark.parametrize("name", ["coteaching", "fednoil", "rofl", "selfie"])
-def test_a_noise_level_that_nobody_knows_has_to_be_given(webvision, name):
-    unset = {"fednoil": "clean_share"}.get(name, "forget_rate")
-    options = {key: value for key, value in METHODS[name].items() if key != unset}
-    with pytest.raises(BadInput, match=rf"{name}\.{unset}: .* true noise level, .* expected a num"):
-        trained(*webvision, spec_of({"name": name, **options}))
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        (
+            "coteaching",
+            r"coteaching\.forget_rate: got null, .* as in coteaching\(forget_rate=0.2\)",
+        ),
+        ("krum+selfie", r"selfie\.forget_rate: got null"),
+        ("rofl", r"rofl\.forget_rate: got null"),
+        ("fednoil", r"fednoil\.clean_share: got null"),
+        (
+            'fednoil(clean_share=0.4, subset_size="mean_noise")',
+            r"fednoil\.subset_size: got mean_noise, .* expected another value",
+        ),
+    ],
+)
+def test_a_noise_level_that_nobody_knows_has_to_be_given_before_any_job(method, said):
+    with pytest.raises(BadInput, match=rf"method\.{said}"):
+        spec_of(method)
+
+
+def test_methods_that_ask_for_the_noise_level_declare_with_which_options():
+    def asks(method):
+        code = [inspect.getsource(one) for one in method.__mro__ if "methods" in one.__module__]
+        return any(re.search(r"fl\.(known|mean)_noise_levels?\(", text) for text in code)
+
+    assert {name for name, method in methods().items() if asks(method)} == {
+        name for name, method in methods().items() if method.needs_level
+    }
 
 
 @pytest.mark.parametrize("method", ["oracle", "krum+oracle"])

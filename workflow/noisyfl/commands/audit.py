@@ -19,7 +19,7 @@ from noisyfl.commands.compare import Places
 from noisyfl.commands.parser import FLAGS
 from noisyfl.commands.runs import make_inputs
 from noisyfl.core.artifacts import replacing
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, within
 from noisyfl.core.registry import split_component
 from noisyfl.data.datasets.dataset import dataset, is_own
 from noisyfl.data.datasets.own_images import RequestedImages
@@ -35,7 +35,7 @@ from noisyfl.runs.job import TrainingJob
 from noisyfl.runs.pool import train_all
 from noisyfl.specs.identity import identity
 from noisyfl.specs.run_words import describe_run
-from noisyfl.specs.spec import check_run
+from noisyfl.specs.spec import check_level_is_given, check_run
 
 SHOWN = 10
 """How many samples are printed."""
@@ -69,12 +69,17 @@ def audit_labels(
     if runs:
         specs = [_spec(run, places) for run in runs]
     else:
-        given = _as_it_is(setting) if like is None else dict(setting)
+        as_it_is = like is None and "label_noise" not in setting
+        given = _as_it_is(setting) if as_it_is else dict(setting)
         wanted = compare(list(methods) or ["fedavg"], given, own, seeds or 1, like, scale, NAMES)
         print(f"Setting: {wanted.describe()}", flush=True)
         for remark in wanted.remarks():
             print(f"Warning: {remark}", file=sys.stderr)
         specs = list(wanted.runs.values())
+        if as_it_is:
+            for spec in specs:
+                with within("--method"):
+                    check_level_is_given(spec["method"], "is what an audit is to find")
     _train([replace(places.job(spec), keep_labels=True) for spec in specs], places, own)
     found = [read_run(identity(spec), places.results.run(identity(spec))) for spec in specs]
     judgements = read_label_judgements(found)
@@ -111,8 +116,6 @@ def _as_it_is(setting: Mapping[str, Any]) -> dict[str, Any]:
     """The setting of an audit: without a label noise, the labels are those that the dataset has, or
     the given ones beside them, and nobody knows the true ones of a user's own images.
     """
-    if "label_noise" in setting:
-        return dict(setting)
     given = {"dataset": "digits", **setting}
     name, options = split_component(given["dataset"], "dataset")
     if name == RequestedImages.name and options.get("given"):

@@ -221,7 +221,7 @@ def parser() -> argparse.ArgumentParser:
         "compare",
         "compare.print_comparison",
         "train methods in one setting and print a table of them",
-        "compare fedavg fedcorr fedprox(mu=[0.01,0.1]) --data digits --noise symmetric --level 0.4",
+        "compare fedavg fedcorr 'fedprox(mu=[0.01, 0.1])' --data digits --level 0.4",
     )
     compare.add_argument(
         "methods",

@@ -191,11 +191,12 @@ class Scale:
 
     def explorers(self) -> list[Path]:
         """The explorers that there may be of the tables that Snakemake was asked for: that of the
-        scale if it has all of them, else those of experiments and tables.
+        scale if it has all of them and there is one, else those of experiments and tables.
         """
         asked = {name for name in self.asked_parts if name in self.plan.tables}
-        if asked and asked == self.wanted_tables.keys():
-            return [self.folder / "explorer.html"]
+        page = self.folder / "explorer.html"
+        if asked and asked == self.wanted_tables.keys() and page.exists():
+            return [page]
         experiments = dict.fromkeys(self.plan.tables[name].experiment for name in asked)
         whole = [one for one in experiments if self.tables_of(one).keys() <= asked]
         single = [name for name in asked if self.plan.tables[name].experiment not in whole]

@@ -14,6 +14,8 @@ import noisyfl.method as fl
 class ForgetRate(fl.ClientSide):
     """A client side that leaves out a share of each batch: a given one, or the true noise level."""
 
+    needs_level: ClassVar = {"forget_rate": None}
+
     forget_rate: float | None = fl.option(
         None, doc="tau: share of a batch left out; null: the true noise level", at_least=0, below=1
     )

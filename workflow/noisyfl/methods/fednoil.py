@@ -96,6 +96,8 @@ class FedNoiL(fl.ServerSide, fl.ClientSide):
     data_sampling: bool = fl.option(True, doc="by confidence, else uniform (Table 3)")
     semi_supervised: bool = fl.option(True, doc="learn from the other samples as well (Table 4)")
 
+    needs_level: ClassVar = {"clean_share": None, "subset_size": "mean_noise"}
+
     variants: ClassVar = {
         "logarithm": {"epochs": "logarithm"},
         "cosine": {"epochs": "cosine"},

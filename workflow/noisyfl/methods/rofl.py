@@ -103,6 +103,8 @@ class RoFL(fl.ClientSide):
         "replaces them, without Eq. 4 (Fig. 4)",
     )
 
+    needs_level: ClassVar = {"forget_rate": None}
+
     variants: ClassVar = {
         "without_mask": {"mask": False},
         "without_pseudo_label": {"pseudo_labels": "none"},

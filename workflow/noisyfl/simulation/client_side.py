@@ -90,6 +90,8 @@ class Side(Component):
         is_server: whether the method has a server side.
         is_client: whether the method has a client side.
         needs_truth: whether the method has to know the true labels.
+        needs_level: options that stand for the true noise level, each with the value with which it
+            does.
         least_participants: how many participants the method needs in a round.
         partner: the kind of side that may stand behind it in a combination, ``client`` or
             ``server``; empty for none.
@@ -107,6 +109,7 @@ class Side(Component):
     is_server: ClassVar[bool] = False
     is_client: ClassVar[bool] = False
     needs_truth: ClassVar[bool] = False
+    needs_level: ClassVar[dict[str, Any]] = {}
     least_participants: ClassVar[Annotated[int, Field(ge=1)]] = 1
     partner: ClassVar[Literal["", "client", "server"]] = ""
     own_batches: ClassVar[bool] = False

@@ -96,6 +96,8 @@ class RunSpec(PartitionSpec):
                         f"got {part['name']!r}, which has to know the true labels, and those of "
                         f"{facts.name} are not known"
                     )
+            if not facts.true_labels:
+                check_level_is_given(self.method, f"is not known of {facts.name}")
             for part in parts_of(self.method):
                 _check_participants(part, self.schedule.participants(clients))
 
@@ -165,6 +167,27 @@ def _check_component(registry: Registry[Any], raw: Any) -> None:
     component = registry.get(name)
     with within(name):
         component.check_options(options)
+
+
+def check_level_is_given(method: Mapping[str, Any], why: str) -> None:
+    """:class:`BadInput` if an option of a method stands for the true noise level.
+
+    Args:
+        method: canonical.
+        why: that level cannot be used: the end of a sentence.
+    """
+    for part in parts_of(method):
+        for option, value in methods()[part["name"]].needs_level.items():
+            if part[option] == value:
+                other = (
+                    "another value" if value else f"a number, as in {part['name']}({option}=0.2)"
+                )
+                raise BadInput(
+                    f"got {value or 'null'}, which stands for the true noise level, and that "
+                    f"{why}; expected {other}, or a method that does not need it, such as fedrn",
+                    part["name"],
+                    option,
+                )
 
 
 def _check_participants(method: Mapping[str, Any], there: int) -> None:

@@ -189,7 +189,7 @@ def _npz_parts(table: OwnTable, columns: ImageColumns) -> tuple[Parts, list[str]
         for part, given in (("train", columns.given), ("test", None))
     }
     unread = [name for name in table.names if not name.startswith(("train_", "test_"))]
-    notes = [f"of {table.path.name}, {', '.join(unread)} not read"] if unread else []
+    notes = [f"not read: {', '.join(unread)}"] if unread else []
     listed = {part: _listed(table, wanted) for part, wanted in parts.items()}
     return {part: replace(one, files=()) for part, one in listed.items()}, notes
 
