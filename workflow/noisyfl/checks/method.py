@@ -166,5 +166,5 @@ CHECKS: dict[str, Check] = {
     "what it declares": declares,
     "a run of a few rounds": trains,
     "a run interrupted after every round, against one that is not": resumes,
-    "the loop on a CPU, against captured steps on a GPU that is not there": agrees,
+    "the loop on a CPU, compared with captured steps on a simulated GPU": agrees,
 }
