@@ -1,6 +1,6 @@
 from noisyfl.pages.evidence_paths import METHODS_PAGE, PAGES
 
-REASONS = REPRODUCED.packed / "reasons"
+REASONS = sorted((REPRODUCED.packed / "reasons").glob("*.yaml"))
 
 
 # What the tables of the papers say of their claims.
@@ -9,7 +9,7 @@ rule evidence:
         claims=FOLDER / "claims.json",
         cells=FOLDER / "cells.csv",
         published=PUBLISHED,
-        reasons=sorted(REASONS.glob("*.yaml")),
+        reasons=REASONS,
     output:
         [FOLDER / page for page in PAGES],
     log:
@@ -18,7 +18,6 @@ rule evidence:
     localrule: True
     params:
         sources=PRINTING,
-        reasons=str(REASONS),
         scale=PLAN.scale,
         # Not inputs: no rule of this scale makes them.
         own_size=lambda wildcards: [
@@ -37,7 +36,7 @@ if SCALE.method_tables:
     rule evidence_methods:
         input:
             runs=lambda wildcards: SCALE.artifacts(*SCALE.method_tables),
-            reasons=sorted(REASONS.glob("*.yaml")),
+            reasons=REASONS,
         output:
             FOLDER / METHODS_PAGE,
         log:
@@ -46,7 +45,6 @@ if SCALE.method_tables:
         localrule: True
         params:
             sources=PRINTING,
-            reasons=str(REASONS),
             tables=lambda wildcards: [
                 (SCALE.text(table), SCALE.folders(table))
                 for table in SCALE.method_tables

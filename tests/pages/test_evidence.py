@@ -95,7 +95,7 @@ def test_what_people_wrote_stands_under_its_heading(tmp_path):
     )
     (reasons / "methods.yaml").write_text("FedAvg:\n  - guess: >-\n      it\n      forgets.\n")
     (tmp_path / "evidence").mkdir()
-    write_evidence(tmp_path, "desk", [], cells, [], [], reasons)
+    write_evidence(tmp_path, "desk", [], cells, [], [], reasons.iterdir())
     heading, found = "", {}
     for name in PAGES:
         lines = (tmp_path / name).read_text().split("\n")
@@ -108,7 +108,7 @@ def test_what_people_wrote_stands_under_its_heading(tmp_path):
         "evidence/rofl.md: Claims": ["Why (guess): few rounds."],
         "evidence/rofl.md: `rofl_table6`": ["Why (guess): small.", "Why (tested): twice."],
     }
-    _, methods = read_reasons(reasons)
+    _, methods = read_reasons(reasons.iterdir())
     assert methods == {"FedAvg": [Why(guess="it forgets.")]}
     first = (tmp_path / "evidence.md").read_text()
     shown = "0.80 (0.80 to 0.80)"
@@ -128,7 +128,7 @@ def test_what_people_wrote_stands_under_its_heading(tmp_path):
 def test_reasons_that_are_no_paragraphs_are_refused(file, text, expected, tmp_path):
     (tmp_path / f"{file}.yaml").write_text(text)
     with pytest.raises(BadInput, match=rf"{file}\.yaml: {expected}"):
-        read_reasons(tmp_path)
+        read_reasons(tmp_path.iterdir())
 
 
 def test_cells_of_the_papers_own_size_stand_first(table, runs):
@@ -223,7 +223,7 @@ def test_of_variants_that_count_is_the_one_that_the_paper_prints_most_for(tmp_pa
 @pytest.mark.slow
 def test_every_reason_is_of_what_the_desk_scale_can_print():
     plan = read_plan(ROOT / "config" / "desk.yaml")
-    papers, methods = read_reasons(ROOT / "reproduced" / "reasons")
+    papers, methods = read_reasons((ROOT / "reproduced" / "reasons").iterdir())
     assert set(methods) <= {row.name for row in plan.tables["grand/common"].rows}
     assert set(papers) == set(PAPERS)
     tables = {name.replace("/", "_") for name in plan.tables}

@@ -25,6 +25,6 @@ with job(snakemake) as log:
         Path(snakemake.input.cells),
         [cell for given in of_own_size for cell in own_size(*given)],
         rows_as_text(own_cells),
-        Path(snakemake.params.reasons),
+        [Path(file) for file in snakemake.input.reasons],
     )
     log("done")

@@ -13,7 +13,7 @@ from noisyfl.specs.descriptions import TableDescription
 
 with job(snakemake) as log:
     tables, runs = zip(*(described(*given) for given in snakemake.params.tables), strict=True)
-    _, reasons = read_reasons(Path(snakemake.params.reasons))
+    _, reasons = read_reasons([Path(file) for file in snakemake.input.reasons])
     whole = reduce(TableDescription.with_columns_of, tables)
     page = methods_page(whole, dict(ChainMap(*runs)), reasons)
     with replacing(Path(snakemake.output[0])) as draft:

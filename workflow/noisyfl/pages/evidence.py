@@ -7,7 +7,7 @@ Every number is computed from artifacts; what people explain is in files of thei
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -135,7 +135,7 @@ def write_evidence(
     cells: Path,
     own: Sequence[OwnSize],
     own_cells: Sequence[Mapping[str, str]],
-    reasons: Path,
+    reasons: Iterable[Path],
 ) -> None:
     """Write the pages.
 
@@ -144,7 +144,7 @@ def write_evidence(
         scale: its name.
         cells: the file of every published number with ours.
         own_cells: the published numbers with those at paper scale.
-        reasons: the folder of people's paragraphs.
+        reasons: the files of people's paragraphs.
     """
     papers, _ = read_reasons(reasons)
     smaller = read_rows(cells)

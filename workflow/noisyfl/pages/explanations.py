@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from pathlib import Path
 
 import jinja2
@@ -56,13 +57,15 @@ class MethodsReasons(Strict):
     methods: dict[str, list[Why]] = Field(default_factory=dict)
 
 
-def read_reasons(folder: Path) -> tuple[dict[str, PaperReasons], dict[str, list[Why]]]:
+def read_reasons(
+    paths: Iterable[Path],
+) -> tuple[dict[str, PaperReasons], dict[str, list[Why]]]:
     """Read people's paragraphs: by paper, and by method.
 
     Args:
-        folder: with a file for each paper, and one for the methods; one that is missing has none.
+        paths: at most one file for each paper, named after it, and one for the methods.
     """
-    files = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    files = {path.stem: path for path in paths}
     path = files.pop(METHODS, None)
     given = {"methods": read_yaml(path)} if path else {}
     methods = MethodsReasons.read(given, f"{path}: ").methods
