@@ -132,9 +132,9 @@ def test_what_is_unknown_decides_nothing_but_a_failure_does():
 
 def test_nearly_all_draws_must_agree():
     draws = np.ones(100)
-    draws[:4] = -1
+    draws[:2] = -1
     assert [c.holds for c in (numbers("m", a=[1, *draws]) > 0).decide()] == [True]
-    draws[:6] = -1
+    draws[:4] = -1
     assert [c.holds for c in (numbers("m", a=[1, *draws]) > 0).decide()] == [None]
     assert [c.holds for c in (numbers("m", a=[-1, *-draws]) > 0).decide()] == [None]
 
@@ -148,7 +148,7 @@ def test_bounds_nearer_than_the_draws_lie_apart_fail_only_where_one_is_missed_fo
 
     assert about_zero(0) is None
     assert about_zero(0.5) is None
-    assert about_zero(-0.95) is False
+    assert about_zero(-0.98) is False
     assert about_zero(1.5) is False
 
 

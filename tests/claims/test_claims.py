@@ -75,7 +75,7 @@ FAIL = {
     "fedcorr-05": [(1, 2)],
     "fedcorr-12": [(1, 2)],
     "fedrn-02": [(2, 2), (2, 2), (1, 2), (1, 2)],
-    "fedrn-06": [(9, 10), (0, 2), (2, 2)],
+    "fedrn-06": [(2, 2), (0, 2), (2, 2)],
     "fedrn-08": [(14, 16)],
     "fedrn-11": [(4, 12), (0, 2), (3, 4)],
 }
@@ -152,7 +152,7 @@ def test_a_case_names_its_cells(found):
 # ---------------------------------------------------------------- small made-up numbers
 
 
-def cell(method, value, noise="a", std="", trials=0, starred="", **other):
+def cell(method, value, noise="a", std=0.0, trials=2, starred="", **other):
     columns = ("paper", "table", "dataset", "setting_scope", "partition", "variant")
     labels = dict(zip(columns, ("x", "table1", "digits", "federated", "iid", ""), strict=True))
     row = {**labels, "noise": noise, "method": method, "metric": "test_accuracy"}
@@ -235,9 +235,9 @@ def test_what_was_not_run_is_open(accuracy):
         (78.0, 0.1, 3, "not supported"),
         (79.2, 1.0, 3, "undecided"),
         (78.8, 1.0, 3, "undecided"),
-        # The same spread over many trials is a small error; single trials are taken as they are.
+        # The same spread over many trials is a small error; that of single trials is unknown.
         (79.2, 1.0, 400, "supported"),
-        (79.2, "", 1, "supported"),
+        (99.0, "", 1, "undecided"),
     ],
 )
 def test_a_lead_within_the_spread_over_trials_is_open(accuracy, own, std, trials, verdict):
@@ -265,10 +265,10 @@ def test_a_single_trial_varies_as_others_of_its_column(accuracy):
     elsewhere = [cell(name, 79, noise="b", std=1, trials=9) for name in ("own", "one")]
     rows = [cell("own", 79.2, trials=1), cell("one", 79, trials=1), *elsewhere]
     assert [case.holds for case in ahead(accuracy(*rows)).checks[0].cases] == [None, None]
-    # Of another dataset's trials nothing follows.
+    # Nothing follows from another dataset's trials.
     rows = rows[:2] + [{**row, "dataset": "mnist"} for row in elsewhere]
     cases = ahead(accuracy(*rows, dataset="digits")).checks[0].cases
-    assert [case.holds for case in cases] == [True]
+    assert [case.holds for case in cases] == [None]
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_a_case_without_room_is_not_decided(side, noise, room, other, held):
     (case,) = with_headroom(examine(claim, ours), printed, ours).checks[0].cases
     known = room != "" and noise != "none"
     assert case.holds is (None if known else True)
-    assert count_cases([case]) == ("0 of 0 (1 without headroom)" if known else "1 of 1")
+    assert count_cases([case]) == ("1 without headroom" if known else "1 of 1")
 
 
 @pytest.mark.parametrize(("trials", "verdict"), [(2, "undecided"), (40, "supported")])

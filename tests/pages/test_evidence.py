@@ -11,6 +11,7 @@ from test_methods import diverge
 from noisyfl.analysis.own_size import own_size
 from noisyfl.analysis.runs import read_runs
 from noisyfl.claims.catalogue import all_claims
+from noisyfl.claims.findings import Case, Check, Finding
 from noisyfl.claims.judgement import Judgement, examine
 from noisyfl.claims.leads import leads
 from noisyfl.claims.sources import published, read_rows
@@ -75,14 +76,25 @@ def test_claims_are_decided_begun_or_without_numbers():
     assert not [name for name, text in pages.items() if "\n\n\n" in text or "\nWhy" in text]
     page = "\n".join(pages.values())
     assert "| rofl-06 |" in page
-    assert "| rofl-01 |" not in page
+    assert "| undecided: 3 of 3 (9 not run) |" in page
+    assert "| rofl-04 |" not in page
     assert "| `rofl-01` | Analysis, CIFAR-10; Table 1 |" in page
     row = r"^\| \[RoFL\]\(evidence/rofl.md\) \| .* \| 1 supported, 2 undecided \|$"
     assert re.search(row, page, re.M)
-    assert "cannot decide, rofl-01 have some of their comparisons, and the others none" in page
-    left = "Undecided with our numbers, since runs are missing or differences are small: "
-    assert f"{left}rofl-01, rofl-04 ([the claims](claims.md#rofl))." in page
-    assert "Undecided with our numbers, as all of its claims" not in page
+    assert "The verdicts on the papers' 3 claims: 1 supported, 2 undecided." in page
+    assert "in 0 of them, every comparison that is decided fails." in page
+    assert "on the other claims ([list](claims.md#rofl)): rofl-04.\n" in page
+
+
+def test_an_undecided_claim_of_which_all_that_is_decided_fails_is_named():
+    claim = all_claims()["rofl-01"]
+    paper = examine(claim, published(read_published(PUBLISHED)))
+    cases = Case("", "1 > 2", -1.0, holds=False), *[Case("", "", math.nan, None)] * 2
+    failed = Check("so", cases)
+    page = evidence_pages("desk", [Judgement(claim, paper, Finding((failed,)))], [], [], [], {})
+    first = page["evidence.md"]
+    assert "in 1 of them, every comparison that is decided fails." in first
+    assert "Undecided, but every comparison that is decided fails: rofl-01." in first
 
 
 def test_what_people_wrote_stands_under_its_heading(tmp_path):
@@ -140,9 +152,8 @@ def test_cells_of_the_papers_own_size_stand_first(table, runs):
     assert (cell.row, cell.column, cell.seeds) == ("FedAvg", LOW, (1, 2, 3))
     page = evidence_pages("desk", [], [], [], own, {})["evidence.md"]
     (line,) = re.findall(r"^\| p \|.*", page, re.MULTILINE)
-    hours = f"{cell.hours:.1f}, {'; '.join(cell.machines)}"
     numbers = "93.1 | 80.0 | -13.1 | not supported | 80.0 (2 and 2 and 2), 66.7 | 1 and 2 and 3"
-    assert line == f"| p | `p_t1`, {LOW} | FedAvg | {numbers} | {hours} |"
+    assert line == f"| p | `p_t1`, {LOW} | FedAvg | {numbers}, {cell.hours:.1f} h |"
     summaries, shown = cell.cell.summaries, cell.cell.statistic
     summaries[shown] = dataclasses.replace(summaries[shown], starred=True)
     maximum = evidence_pages("desk", [], [], [], own, {})["evidence.md"]
@@ -174,7 +185,7 @@ def test_each_papers_lead_over_fedavg_is_beside_ours(tmp_path):
     # In the only column with both methods, A, which is RoFL, has 80 and B, FedAvg, 85.04. Trials
     # vary by 2 points in each of the column's five methods of three trials: ten degrees of freedom.
     error = 2.228 * 2 * (2 / 3) ** 0.5
-    lead = f"| RoFL | MNIST, pair | +10.0\\* | -5.0 ± {error:.1f} (3 seeds) | +29.6 | reduced |"
+    lead = f"| RoFL | MNIST, pair | +10.0\\* | -5.0\\* ± {error:.1f} (3 seeds) | +29.6 | reduced |"
     assert f"{lead} not supported |" in text
     assert "None of these is at paper scale." in text
     for changed, verdict in (

@@ -52,7 +52,7 @@ def test_a_method_is_held_against_fedavg_setting_by_setting(table, runs):
     )
     assert f"| {HIGH} | 3 | 25.0 | 55.0 | 40.0," in page
     assert f"| Method | {LOW} | {HIGH} |" in page
-    assert "| w/o mixup | **70.0** | 25.0 |" in page
+    assert "| w/o mixup | **70.0** | 25.0 ▼ |" in page
     assert "| level=low | 66.7 ± 6.7 |  | 8.2 | 0 | 0 |" in page
     assert "| level=high | 55.0 ± 0.0 |  | 5.0 | 0 | 1 |" in page
     assert "than FedAvg in each of these settings: none. In none: w/o mixup." in page
@@ -80,7 +80,7 @@ def test_a_row_that_is_not_ranked_is_not_the_best(table, runs):
     table.description["rows"][1]["ranked"] = False
     page = page_of(described(table), read_runs(runs.files))
     assert "| FedAvg | **66.7** | **55.0** |" in page
-    assert "| w/o mixup | 70.0 | 25.0 |" in page
+    assert "| w/o mixup | 70.0 | 25.0 ▼ |" in page
 
 
 def diverge(runs, run):
@@ -165,13 +165,33 @@ def test_methods_that_are_clearly_ahead_in_the_most_settings_are_named(table, ru
     table.description["runs"][1][0] = list(table.description["runs"][1][1])
     page = page_of(described(table), read_runs(runs.files))
     ahead = (
-        "Significantly better than FedAvg in 1 of these 2 settings, and no method in more: "
-        "w/o mixup. In none:"
+        "Of the rivals that were run in all of these settings, significantly better than FedAvg in "
+        "1 of these 2 settings, and no method in more: w/o mixup. In none:"
     )
     assert f"{ahead} none." in page
     table.description["runs"] = [[cell[1]] * 2 for cell in table.description["runs"]]
     page = page_of(described(table), read_runs(runs.files))
     assert "than FedAvg in each of these settings: w/o mixup. In none: none." in page
+    description = described(table)
+    bound = dataclasses.replace(description.rows[1], ranked=False)
+    page = page_of(
+        dataclasses.replace(description, rows=(description.rows[0], bound)), read_runs(runs.files)
+    )
+    assert "| 0 | 0 |" in page
+    assert "than FedAvg in each of these settings: none. In none: none." in page
+
+
+def test_a_method_is_counted_by_the_settings_in_which_it_was_run(table, runs):
+    description = described(table)
+    (fedavg, other), (low, high) = description.rows, description.runs[1]
+    three = dataclasses.replace(
+        description,
+        rows=(fedavg, *(dataclasses.replace(other, name=name) for name in "AB")),
+        cells=(*description.cells, description.cells[1]),
+    ).with_runs((description.runs[0], (low, high), (low, ())))
+    page = page_of(three, read_runs(runs.files))
+    assert "significantly better than FedAvg in each of these settings: none. In none: A." in page
+    assert "if not all, it is significantly better in: B 0 of 1.\n" in page
 
 
 def test_of_a_single_trial_nothing_is_clear(table, runs):

@@ -25,7 +25,6 @@ class OwnSize:
         best_rounds: of each trial that counts and has a value, in which of its rounds, from 1, it
             was best; of pooled training, in which epoch.
         hours: that all trials were trained for, together.
-        machines: on which, each once.
     """
 
     table: TableDescription
@@ -35,7 +34,6 @@ class OwnSize:
     seeds: tuple[int, ...]
     best_rounds: tuple[int, ...]
     hours: float
-    machines: tuple[str, ...]
 
 
 def own_size(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[OwnSize]:
@@ -59,12 +57,4 @@ def own_size(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[OwnSi
                 seeds=tuple(run.spec["seed"] for run in found),
                 best_rounds=tuple(int(np.nanargmax(v)) + 1 for v in values if np.isfinite(v).any()),
                 hours=sum(run.provenance.training_seconds for run in found) / 3600,
-                machines=tuple(dict.fromkeys(map(_machine, found))),
             )
-
-
-def _machine(run: Run) -> str:
-    """What a run was trained on; old runs do not tell the processor."""
-    *earlier, last = run.provenance.devices
-    here = ", ".join(filter(None, [run.provenance.processor, last]))
-    return ", then ".join([*earlier, here])

@@ -25,9 +25,6 @@ from noisyfl.specs.published import Number
 LEVEL = 0.05
 """The level of all tests."""
 
-CONFIDENCE = 1 - LEVEL
-"""Of all intervals, and the share of draws that have to agree."""
-
 ORACLE = "oracle"
 """The method that learns from clean samples alone; its lead over the baseline is the headroom."""
 
@@ -75,8 +72,8 @@ def verdict_on_number(
     """Whether our mean supports a published number; empty where there is none.
 
     It does if it is off by at most the published spread plus its own standard error, and partly if
-    it is off by at most three published spreads plus that error. Otherwise the reason why there is
-    no verdict.
+    it is off by at most three published spreads plus that error. A single trial of ours is taken to
+    spread as the paper's trials do. Otherwise the reason why there is no verdict.
 
     Args:
         published: the paper's number, whose spread, if there is one, is over trials.
@@ -95,7 +92,8 @@ def verdict_on_number(
         return DIVERGED
     off = abs(ours.mean - published.value)
     spread = published.std or (POINTS if unit == "percent" else SHARE * abs(published.value))
-    error = (ours.std or 0.0) / math.sqrt(ours.trials)
+    trial = published.std if ours.std is None else ours.std
+    error = (trial or 0.0) / math.sqrt(ours.trials)
     if off <= spread + error:
         return SUPPORTED
     return PARTLY if off <= PARTLY_SPREADS * spread + error else NOT_SUPPORTED
@@ -181,7 +179,7 @@ class Spread:
         """
         if not self.freedom:
             return math.nan
-        return float(stdtrit(self.freedom, (1 + CONFIDENCE) / 2)) * math.hypot(*errors)
+        return float(stdtrit(self.freedom, 1 - LEVEL / 2)) * math.hypot(*errors)
 
 
 # ---------------------------------------------------------------- methods on the same seeds

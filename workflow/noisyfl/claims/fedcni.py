@@ -211,7 +211,7 @@ def corrects_labels(right: Numbers, accuracy: Numbers) -> Checks:
     """
     own = right["FedCNI"]
     says = "below 65 % in the first 14 % of the rounds"
-    yield from check(says, own.at(work=until(14)) < 65)
+    yield from check(says, own.at(work=until(14)).max("work") < 65)
     rofl, fedcorr = _late_leads(right)
     yield from check(
         "above 70 %, and 10 to 20 points ahead, mean of the last fifth of the rounds",
@@ -239,9 +239,14 @@ def still_climbs(accuracy: Numbers) -> Checks:
     """FedCNI still climbs from round 20 to 40, when FedAvg, FedCorr and RoFL have levelled off
     lower; pseudo-labels and noise weights, which start at round 15, are named as the cause.
     """
-    gain = accuracy.at(work=[20, 40]).steps()
+
+    def around(work: float) -> Numbers:
+        return accuracy.at(work=since(work - 5)).at(work=until(work + 5)).mean("work")
+
+    gain = around(40) - around(20)
     yield from check(
-        "gains more than twice as much from 20 % of the rounds to 40 %",
+        "gains more than twice as much from 20 % of the rounds to 40 %, each the mean from five "
+        "percent earlier to five later",
         gain["FedCNI"] > 2 * gain[OTHERS].max("row"),
         bound=OURS,
     )

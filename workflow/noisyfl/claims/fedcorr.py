@@ -154,7 +154,7 @@ def lid_scores(of_client: Numbers, rightly: Numbers) -> Checks:
     score, total = of_client["lid"], of_client["cumulative_lid"]
     linear = score.pearson(level)
     yield from check(
-        "the sum is correlated more with the level, and finds more of the noisy clients",
+        "the sum is correlated more with the level, and calls more clients rightly noisy or clean",
         (total.pearson(level) > linear) & (linear > 0),
         rightly["cumulative_lid_calls_rightly"].mean() > rightly["lid_calls_rightly"].mean(),
     )

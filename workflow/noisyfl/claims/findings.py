@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from pydantic import BeforeValidator
 
-from noisyfl.analysis.statistics import CONFIDENCE, SUPPORTED, UNDECIDED, verdict_on_cases
+from noisyfl.analysis.statistics import LEVEL, SUPPORTED, UNDECIDED, verdict_on_cases
 from noisyfl.claims.labels import Label, Place
 
 ENOUGH = 0.5
@@ -203,4 +203,5 @@ def _decide(values: np.ndarray) -> bool | None:
     if np.isnan(values).any():
         return None
     holds = bool(values[0])
-    return holds if float((values == values[0]).mean()) >= CONFIDENCE else None
+    # As in a two-sided test: the numbers might have decided either way.
+    return holds if float((values == values[0]).mean()) >= 1 - LEVEL / 2 else None

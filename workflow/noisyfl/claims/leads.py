@@ -25,6 +25,7 @@ class Lead:
         published: the printed lead.
         starred: a number in it is a maximum, as one of the two methods did not converge.
         ours: our lead.
+        ours_starred: the same of ours.
         error: half the width of its interval of 95 %; NaN if that is unknown.
         trials: the seeds of our method and of FedAvg.
         headroom: None if it is unknown.
@@ -38,6 +39,7 @@ class Lead:
     published: float
     starred: bool
     ours: float
+    ours_starred: bool
     error: float
     trials: tuple[int, int]
     headroom: Headroom | None
@@ -97,6 +99,7 @@ def _of_column(
         published=published,
         starred=any(row["converged"] == "false" for row in pair),
         ours=ours,
+        ours_starred=any(row["ours_starred"] == "True" for row in pair),
         error=spread.half_width(*errors),
         trials=trials,
         headroom=headroom_of(pair[1], spreads),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from noisyfl.analysis.metrics import ACCURACY
+from noisyfl.analysis.metrics import ACCURACY, METRICS
 from noisyfl.analysis.published_cells import read_cells
 from noisyfl.analysis.statistics import DRAWS, Headroom, Spread, draws_of_deviation
 from noisyfl.claims.labels import AS_PUBLISHED, Place, cell_labels, printed_place
@@ -25,10 +25,6 @@ from noisyfl.core.randomness import stream
 from noisyfl.specs.published import KEY, Published
 
 Source = Callable[[Query], Iterable[Entry]]
-
-
-SHARES = ("label_", "noise_detection_", "noise_ratio", "open_set_", "pseudo_label_")
-"""How metrics begin that are shares of labels or of detections."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +115,7 @@ def draws_of_error(
     """How far a mean over trials may be off, float64 [1 + draws], of which the first is 0.
 
     The draws are from Student's t distribution, scaled by the standard error. If no cell of the
-    group has several trials the mean is taken as it is, since papers print accuracies and times of
-    single trials, too; but a share of labels or detections of a single trial may then be anything.
+    group has several trials, an accuracy or a share may be anything, and a cost is taken as it is.
 
     Args:
         spread: of the group.
@@ -130,7 +125,7 @@ def draws_of_error(
     if spread.freedom and trials:
         draws = spread.error(std, trials) * rng.standard_t(spread.freedom, size=DRAWS)
         return np.append(0.0, draws)
-    unknown = metric.startswith(SHARES) and trials == 1
+    unknown = METRICS[metric].unit == "percent"
     return np.append(0.0, np.full(DRAWS, math.nan if unknown else 0.0))
 
 

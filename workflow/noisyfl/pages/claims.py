@@ -27,8 +27,8 @@ NOTES = (
     "of the decided cases of its conditions hold, partly from 20 %, and hardly below. A condition "
     "of which less than half of the cases are decided is undecided.",
     "Published numbers are used without their spread.",
-    "Ours are means over trials. A case is decided only if it has the same result for 95 % of the "
-    "draws of these means from Student's t distribution, scaled by the standard error. The "
+    "Ours are means over trials. A case is decided only if it has the same result for 97.5 % of "
+    "the draws of these means from Student's t distribution, scaled by the standard error. The "
     "standard deviation is pooled over all cells of a column, or the cell's own if that is larger; "
     "if no cell of the column has several trials, it is pooled over all cells of the dataset. A "
     "curve is shifted by the same error along all of its rounds. Correlations over clients are "
@@ -196,6 +196,8 @@ def count_cases(cases: Sequence[Case]) -> str:
     reasons = ((unsure, "open"), (tight, "without headroom"), (missing, "not run"))
     more = [f"{count} {word}" for count, word in reasons if count]
     decided = len(cases) - missing - unsure - tight
+    if not decided:
+        return ", ".join(more)
     return f"{held} of {decided}" + (f" ({', '.join(more)})" if more else "")
 
 

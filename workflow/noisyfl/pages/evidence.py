@@ -7,6 +7,7 @@ Every number is computed from artifacts; what people explain is in files of thei
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -49,14 +50,10 @@ def evidence_pages(
             scale=scale,
             papers=PAPERS,
             claims=claims,
-            begun=[
-                one.claim.name
-                for one in judgements
-                if not _is_decided(one)
-                and any(case.known for check in one.ours.checks for case in check.cases)
-            ],
+            failing=[one for one in judgements if _only_fails(one)],
+            verdicts=Counter(one.verdict for one in leads),
             leads=[_lead(one) for one in leads],
-            own=[_own_size(one) for one in own],
+            own=[_own_size(one) for one in sorted(own, key=_setting)],
             own_leads=partial(_own_leads, leads),
             correlations=sorted(
                 (one.correlation, one.text, part.paper, part.table, one.column, one.rows)
@@ -72,8 +69,8 @@ def evidence_pages(
         pages[f"evidence/{paper}.md"] = template("paper.md.jinja").render(
             name=name,
             scale=scale,
-            decided=[one for one in claims[paper] if _is_decided(one)],
-            undecided=[one for one in claims[paper] if not _is_decided(one)],
+            shown=[one for one in claims[paper] if _has_decided_cases(one)],
+            others=[one for one in claims[paper] if not _has_decided_cases(one)],
             tables=[part for part in tables if part.paper == paper],
             reasons=reasons.get(paper, PaperReasons()),
         )
@@ -85,12 +82,13 @@ def _lead(lead: Lead) -> list[str]:
     dataset = DATASETS.get(lead.dataset, lead.dataset)
     setting = lead.column if dataset in lead.column else f"{dataset}, {lead.column}"
     seeds = " and ".join(map(str, sorted(set(lead.trials))))
+    star = "\\*" if lead.ours_starred else ""
     error = "" if math.isnan(lead.error) else f" ± {number(lead.error)}"
     return [
         PAPERS[lead.paper],
         setting,
         f"{lead.published:+.1f}" + ("\\*" if lead.starred else ""),
-        f"{lead.ours:+.1f}{error} ({seeds} {'seed' if seeds == '1' else 'seeds'})",
+        f"{lead.ours:+.1f}{star}{error} ({seeds} {'seed' if seeds == '1' else 'seeds'})",
         f"{lead.headroom.points:+.1f}" if lead.headroom else "",
         "the paper's" if lead.as_published else "reduced",
         lead.verdict,
@@ -98,7 +96,7 @@ def _lead(lead: Lead) -> list[str]:
 
 
 def _own_size(found: OwnSize) -> list[str]:
-    """A paper-scale cell, as the texts of ten columns."""
+    """A paper-scale cell, as the texts of nine columns."""
     cell, numbers = found.cell, found.cell.summaries
     paper: str = cell.facts["paper"]
     rounds = " and ".join(map(str, found.best_rounds))
@@ -111,9 +109,12 @@ def _own_size(found: OwnSize) -> list[str]:
         f"{cell.difference:+.1f}",
         cell.verdict,
         f"{number(numbers['best'].mean)} ({rounds}), {number(numbers['mean_last_10'].mean)}",
-        " and ".join(map(str, found.seeds)),
-        f"{number(found.hours)}, {'; '.join(found.machines)}",
+        f"{' and '.join(map(str, found.seeds))}, {number(found.hours)} h",
     ]
+
+
+def _setting(found: OwnSize) -> tuple[str, str, str]:
+    return found.table.experiment, found.table.name, found.column
 
 
 def _own_leads(leads: Sequence[Lead]) -> str:
@@ -124,8 +125,16 @@ def _own_leads(leads: Sequence[Lead]) -> str:
     return f"{some} at paper scale."
 
 
-def _is_decided(judgement: Judgement) -> bool:
-    return judgement.ours.verdict != UNDECIDED
+def _has_decided_cases(judgement: Judgement) -> bool:
+    """Whether our numbers decide a comparison of a claim, and so perhaps the claim."""
+    return any(check.count(True) + check.count(False) for check in judgement.ours.checks)
+
+
+def _only_fails(judgement: Judgement) -> bool:
+    """Whether a claim is undecided, and each comparison that is decided fails."""
+    hold = any(check.count(True) for check in judgement.ours.checks)
+    undecided = judgement.ours.verdict == UNDECIDED
+    return undecided and _has_decided_cases(judgement) and not hold
 
 
 def write_evidence(

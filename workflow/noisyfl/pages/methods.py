@@ -41,6 +41,7 @@ def methods_page(
         measurements=measurements,
         glance=_at_a_glance(table, measurements),
         significant=_significantly_better(table, measurements),
+        unranked=[row.name for row in table.rows if not row.ranked],
         settings=_settings(table, measurements),
         methods=list(_methods(table, measurements, reasons)),
         missing=[row.name for r, row in enumerate(table.rows) if not measurements.row(r)],
@@ -59,7 +60,11 @@ def _settings(table: TableDescription, measurements: Measurements) -> list[list[
         found = measurements.differences
         gains = {r: found.mean((r, at)) for r, at in found.points if at == c}
         headroom = [gains[r] for r in oracles if r in gains]
-        significant = [gain for r, gain in gains.items() if (r, c) in found.significant]
+        significant = [
+            gain
+            for r, gain in gains.items()
+            if (r, c) in found.significant and table.rows[r].ranked
+        ]
         lines.append(
             [
                 table.columns[c].name,
@@ -73,26 +78,29 @@ def _settings(table: TableDescription, measurements: Measurements) -> list[list[
     return lines
 
 
-def _significantly_better(table: TableDescription, measurements: Measurements) -> dict[str, int]:
-    """In how many settings with several seeds each ranked method is significantly better; without
-    methods that are run in none of these.
+def _significantly_better(
+    table: TableDescription, measurements: Measurements
+) -> dict[str, tuple[int, int]]:
+    """In how many settings with several seeds each ranked method is significantly better, and in
+    how many it is run; without methods that are run in none of these.
     """
     deviations = measurements.differences.deviations
-    return {
-        row.name: against.significantly_better
+    found = {
+        row.name: (against.significantly_better, len(against.gains.keys() & deviations.keys()))
         for r, row in enumerate(table.rows)
         if row.ranked and r != measurements.baseline
         for against in [measurements.against(r)]
-        if against.gains.keys() & deviations.keys()
     }
+    return {name: counts for name, counts in found.items() if counts[1]}
 
 
 def _at_a_glance(table: TableDescription, measurements: Measurements) -> list[list[str]]:
     """The table of accuracies by row and column, without columns of which most cells are missing;
     its header first.
 
-    In a column without missing cells the best of the rows that are ranked is in bold. A cell of
-    which a trial diverged says so.
+    In a column without missing cells the best of the rows that are ranked is in bold. Cells that
+    differ significantly from the baseline have a triangle. A cell of which a trial diverged says
+    so.
     """
     cells, trained = measurements.cells, measurements.seeds
     rows, columns = (sorted({place[axis] for place in cells}) for axis in (0, 1))
@@ -108,6 +116,9 @@ def _at_a_glance(table: TableDescription, measurements: Measurements) -> list[li
         if len(there) == len(rows) and rivals:
             highest = number(max(means[r] for r in rivals))
             numbers |= {r: f"**{highest}**" for r in rivals if numbers[r] == highest}
+        found = measurements.differences
+        for r in numbers.keys() & {r for r, at in found.significant if at == c}:
+            numbers[r] += " ▲" if found.mean((r, c)) > 0 else " ▼"
         without = "diverged" if seeds else ""
         for r in rows:
             lines[r].append(numbers.get(r, without if r in there else "–"))

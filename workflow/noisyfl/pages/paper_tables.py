@@ -12,7 +12,7 @@ import pandas as pd
 
 from noisyfl.analysis.metrics import ACCURACY
 from noisyfl.analysis.published_cells import read_cells
-from noisyfl.analysis.statistics import LEVEL, Spread
+from noisyfl.analysis.statistics import LEVEL, ORACLE, Spread
 from noisyfl.claims.sources import draws_of_cell, read_rows, spreads_of
 from noisyfl.specs.published import SCALES
 
@@ -31,26 +31,28 @@ class RankCorrelation:
     """How similarly a column's published numbers and ours rank so many rows (Spearman).
 
     Attributes:
-        interval: of 95 %, as our numbers would be others with other seeds; NaN if it is unknown how
-            far seeds lie apart.
+        moved: between what the correlation is for 95 % of the draws, if each of our means is moved
+            by its error between seeds; NaN if that is unknown. No confidence interval, as the means
+            have this error already, so that the draws have it twice.
     """
 
     column: str
     correlation: float
-    interval: tuple[float, float]
+    moved: tuple[float, float]
     rows: int
 
     @property
     def text(self) -> str:
-        """The correlation with its interval."""
-        if math.isnan(self.interval[0]):
-            return f"{self.correlation:.2f}"
-        return "{:.2f} ({:.2f} to {:.2f})".format(self.correlation, *self.interval)
+        """The correlation, and between what it moves."""
+        if math.isnan(self.moved[0]):
+            return f"{self.correlation:z.2f}"
+        low, high = self.moved
+        return f"{self.correlation:z.2f} ({low:z.2f} to {high:z.2f})"
 
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A paper's table, with our numbers below the published ones.
+    """A paper's table, with our numbers below the published ones, which are in italics.
 
     Attributes:
         table: ``<experiment>_<table>``, in which our numbers are.
@@ -98,15 +100,15 @@ def _paper_table(
     columns = list(run["column"].unique())
     if not columns:
         return
-    published = _texts(run["value"], run["converged"] == "false")
-    ours = "**" + _texts(run["ours"], run["ours_starred"] == "True") + "**"
+    published = "*" + _texts(run["value"], run["converged"] == "false") + "*"
+    ours = _texts(run["ours"], run["ours_starred"] == "True")
     rows = [
         (str(row), *line.set_index("column")["text"].reindex(columns).fillna(""))
         for row, line in run.assign(text=published + "<br>" + ours).groupby("row", sort=False)
     ]
     # The mean of different datasets' headrooms would be that of none.
     alone = run.groupby("column")["dataset"].transform("nunique") == 1
-    accurate = run[(run["metric"] == ACCURACY) & alone]
+    accurate = run[(run["metric"] == ACCURACY) & (run["noise"] != "none") & alone]
     headrooms = accurate.groupby("column")["headroom"].mean().reindex(columns)
     if headrooms.notna().any():
         shown = ("" if math.isnan(one) else f"{one:+.1f}" for one in headrooms)
@@ -129,16 +131,18 @@ def _texts(numbers: pd.Series, starred: pd.Series) -> pd.Series:
 def _correlation(
     column: str, numbers: pd.DataFrame, spreads: Mapping[tuple[str, ...], Spread]
 ) -> Iterator[RankCorrelation]:
-    """How similarly a column ranks the rows; nothing if it has too few rows, or rows that are not
-    to be ranked with each other.
+    """How similarly a column ranks the federated methods, without the oracle, which are rivals;
+    nothing if it has too few, or rows that are not to be ranked with each other.
     """
-    known = numbers[numbers["ours"].notna()]
+    rivals = (numbers["setting_scope"] == "federated") & (numbers["method"] != ORACLE)
+    known = numbers[rivals & numbers["ours"].notna()]
     if len(known) < LEAST_ROWS or len(known[["dataset", "metric"]].drop_duplicates()) > 1:
         return
     # A row is a cell; a column has our numbers, and then what they might be with other seeds.
     draws = pd.DataFrame([draws_of_cell(cell, spreads) for cell in known["cell"]])
     published = known["value"].reset_index(drop=True).rank()
     found = draws.rank().corrwith(published).to_numpy()
-    moved = draws.nunique(axis=1).max() > 1
-    low, high = np.quantile(found[1:], [LEVEL / 2, 1 - LEVEL / 2]) if moved else (math.nan,) * 2
+    known_error = draws.nunique(axis=1).max() > 1
+    ends = [LEVEL / 2, 1 - LEVEL / 2]
+    low, high = np.quantile(found[1:], ends) if known_error else (math.nan, math.nan)
     yield RankCorrelation(column, float(found[0]), (float(low), float(high)), len(known))
