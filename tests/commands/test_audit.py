@@ -1,6 +1,7 @@
 """From an empty folder: one's own images and clients, and which labels are wrong."""
 
 import csv
+import os
 import sys
 
 import numpy as np
@@ -111,6 +112,44 @@ def test_runs_are_audited_again_without_training(audited, monkeypatch, capsys):
     assert "again/index.html" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_an_audit_of_fewer_clients_leaves_no_page_of_others(audited, monkeypatch):
+    folder, _ = audited
+    monkeypatch.chdir(folder)
+    stale = folder / "again" / f"client_{CLIENTS}.html"
+    stale.parent.mkdir(exist_ok=True)
+    stale.touch()
+    run, *_ = (path.name for path in (folder / "results" / "runs").iterdir())
+    monkeypatch.setattr(sys, "argv", ["noisyfl", "audit", run, "--to", "again"])
+    main()
+    pages = {f"client_{client}.html" for client in range(CLIENTS)}
+    assert {path.name for path in stale.parent.glob("client_*.html")} == pages
+    monkeypatch.setattr(sys, "argv", ["noisyfl", "audit", run, run])
+    with pytest.raises(SystemExit, match=f"RUN: .*{run}"):
+        main()
+
+
+@pytest.mark.slow
+def test_seeds_share_clients_from_a_file_and_file_names_may_be_of_any_bytes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    for part, count in (("train", 12), ("test", 4)):
+        for number in range(count):
+            folder = tmp_path / "data" / "mine" / part / f"class_{number % 2}"
+            folder.mkdir(parents=True, exist_ok=True)
+            pixels = rng.integers(0, 256, (8, 8), dtype=np.uint8)
+            name = os.fsdecode(b"\xff.png") if number == 0 else f"{number}.png"
+            Image.fromarray(pixels).save(folder / name)
+    write(tmp_path / "data" / "sites.csv", [["client", "sample"], *([n % 2, n] for n in range(12))])
+    words = ["--data", 'images(path="mine")', "--partition", 'file(path="sites.csv")']
+    words += ["--model", "cnn2conv", "--rounds", "2", "--participation", "0.5", "--seeds", "2"]
+    monkeypatch.setattr(sys, "argv", ["noisyfl", "audit", *words, "--device", "cpu", "--jobs", "1"])
+    main()
+    samples = pd.read_csv(tmp_path / "audit" / "samples.csv")
+    assert (samples["runs"] == 2).all()
+    assert samples["image"].str.endswith("\\udcff.png").sum() == 1
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -120,6 +159,12 @@ def test_runs_are_audited_again_without_training(audited, monkeypatch, capsys):
         (["--level", "0.3"], "--level: got 0.3, expected none, since the label noise none"),
         (["--to", "file"], "--to: got 'file', expected a folder"),
         (["--method", "coteaching"], "--method.coteaching.forget_rate: got null, which stands for"),
+        (["--method", "centralized"], "centralized pools the samples of all clients, which an"),
+        (
+            ["--seeds", "2"],
+            "fedavg on digits, dirichlet(clients=20, alpha=0.5), no label noise, seed 2: ",
+        ),
+        (["0123456789abcdef", "--seeds", "2"], "RUN: expected either runs, or a method"),
     ],
 )
 def test_a_mistake_is_one_line_before_training(tmp_path, monkeypatch, words, said):

@@ -1,19 +1,20 @@
 """The ledger: what a run found of each sample, which changes nothing of the run."""
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
 import torch
 
 from noisyfl.commands.runs import make_inputs
-from noisyfl.core.artifacts import Results, read_json, read_table
+from noisyfl.core.artifacts import Results, read_json, read_table, write_table
 from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import read_provenance
 from noisyfl.data import noisy_partition
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.runs.job import TrainingJob
-from noisyfl.runs.kept_labels import read_labels
+from noisyfl.runs.kept_labels import LABELS_REVISION, read_labels
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.ledger import LOOKS, NONE, Ledger, class_skew, rounds_to_look_at
 from noisyfl.specs.identity import identity
@@ -173,6 +174,51 @@ def test_a_whole_run_is_trained_once_more_for_its_labels_and_stays_as_it_was(tmp
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("spoil", ["revision", "bytes"])
+def test_labels_of_another_revision_or_damaged_are_made_again(tmp_path, spoil):
+    files, job = train(tmp_path, "fedavg")
+    run = identity(job.spec)
+    good = read_labels(run, files)
+    if spoil == "bytes":
+        files.labels.write_bytes(b"damaged")  # and so the stored file, which is the same
+    else:
+        table, metadata = read_table(files.labels)
+        files.labels.unlink()
+        write_table(files.labels, table, {**metadata, "revision": LABELS_REVISION - 1})
+        shutil.copyfile(files.labels, Results(tmp_path).stored(run).labels)
+    assert not job.done
+    assert job.run().error is None
+    assert job.done
+    assert read_labels(run, files).equals(good)
+
+
+@pytest.mark.slow
+def test_pooled_samples_are_the_labels_of_one_client(tmp_path):
+    files, job = train(tmp_path, "centralized")
+    labels = read_labels(identity(job.spec), files)
+    assert set(labels["client"]) == {0}
+    assert labels["sample"].is_unique
+    assert labels["in_sample"].all()
+    assert (labels["relabelled_in"] == 0).all()
+    partition = noisy_partition.read(Results(tmp_path).partition(job_partition(job)))
+    given = {
+        int(row): int(label)
+        for client in partition.clients
+        for row, label in zip(client.samples, client.given_label, strict=True)
+    }
+    assert dict(zip(labels["sample"], labels["given_label"], strict=True)) == given
+
+
+@pytest.mark.slow
+def test_a_global_model_that_predicts_with_a_clients_help_is_not_personal(tmp_path):
+    files, job = train(tmp_path, 'fedproto(inference="prototype")', rounds=6)
+    labels = read_labels(identity(job.spec), files)
+    assert not labels["in_sample"].all()
+    personal, job = train(tmp_path, "distributed", rounds=6)
+    assert read_labels(identity(job.spec), personal)["in_sample"].all()
+
+
+@pytest.mark.slow
 def test_a_resumed_run_has_the_same_labels(tmp_path, monkeypatch):
     files, job = train(tmp_path / "whole", "fednoil(clean_share=0.5)", rounds=6)
     other = job_of(tmp_path / "resumed", "fednoil(clean_share=0.5)", rounds=6)
@@ -204,3 +250,4 @@ def test_a_run_that_diverged_keeps_no_labels(tmp_path):
     files, job = train(tmp_path, "fedavg", learning_rate=1e30)
     with pytest.raises(BadInput, match="there is none; labels are kept of runs"):
         read_labels(identity(job.spec), files)
+    assert job.done  # and is not trained again for them

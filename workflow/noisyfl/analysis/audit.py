@@ -19,8 +19,8 @@ The columns of the samples, the most suspicious one first:
 ``relabelled_by``           how many runs' methods learnt another label at the end
 ``learnt_label``            the label that most of these learnt; empty if none did
 ``relabelled_in``           the last round in which such a method changed it; 0 if none did
-``in_sample``               the probabilities come from models that were trained on the client's
-                            labels in their last round
+``in_sample``               the probabilities of a run come from a model that was trained on the
+                            client's labels in its last round
 ==========================  =======================================================================
 """
 
@@ -33,7 +33,6 @@ import pandas as pd
 
 from noisyfl.analysis.clients import last_values
 from noisyfl.analysis.runs import Run
-from noisyfl.core.options import BadInput
 from noisyfl.runs.kept_labels import read_labels
 
 KEY = ["client", "sample"]
@@ -45,8 +44,11 @@ ESTIMATES = {"method_noise_level": "estimated_noise_level", "flagged": "called_n
 def read_label_judgements(runs: Sequence[Run]) -> pd.DataFrame:
     """What each run found of each sample, one row per sample and run.
 
+    Args:
+        runs: with the same clients and given labels.
+
     Raises:
-        BadInput: a run has not kept it, or has other clients or given labels than the first.
+        BadInput: a run has not kept it.
     """
     found = []
     for run in runs:
@@ -54,11 +56,6 @@ def read_label_judgements(runs: Sequence[Run]) -> pd.DataFrame:
         labels.insert(0, "run", run.id)
         labels["suspected"] = suspected(labels)
         found.append(labels.sort_values(KEY, ignore_index=True))
-        if not found[0][[*KEY, "given_label"]].equals(found[-1][[*KEY, "given_label"]]):
-            raise BadInput(
-                f"{run.id}: it has other clients or given labels than {runs[0].id}; audit them one "
-                "by one"
-            )
     return pd.concat(found, ignore_index=True)
 
 

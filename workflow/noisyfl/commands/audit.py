@@ -17,14 +17,18 @@ from noisyfl.analysis.frame import write_frame
 from noisyfl.analysis.runs import read_run
 from noisyfl.commands.compare import Places
 from noisyfl.commands.parser import FLAGS
-from noisyfl.commands.runs import make_inputs
+from noisyfl.commands.runs import make_inputs, make_partition
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import BadInput, within
-from noisyfl.core.registry import split_component
+from noisyfl.core.registry import parts_of, split_component
+from noisyfl.core.text import printable
+from noisyfl.core.typed import each_once
+from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import dataset, is_own
 from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
+from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.compare import compare
@@ -32,7 +36,9 @@ from noisyfl.experiments.config import check_folder
 from noisyfl.pages.audit import write_pages
 from noisyfl.runs.artifact import read_spec
 from noisyfl.runs.job import TrainingJob
+from noisyfl.runs.kept_labels import has_labels
 from noisyfl.runs.pool import train_all
+from noisyfl.specs.catalogue import methods as catalogue
 from noisyfl.specs.identity import identity
 from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.spec import check_level_is_given, check_run
@@ -64,9 +70,11 @@ def audit_labels(
     check_folder(to, "--to")
     places = Places(results, data, download, device, at_once, plugins)
     own = OwnFiles(data, results)
-    if runs and (methods or setting or like):
+    if runs and (methods or setting or like or seeds):
         raise BadInput("RUN: expected either runs, or a method and its setting")
     if runs:
+        with within("RUN"):
+            each_once(runs)
         specs = [_spec(run, places) for run in runs]
     else:
         as_it_is = like is None and "label_noise" not in setting
@@ -80,6 +88,7 @@ def audit_labels(
             for spec in specs:
                 with within("--method"):
                     check_level_is_given(spec["method"], "is what an audit is to find")
+    _check_clients(specs, own, download)
     _train([replace(places.job(spec), keep_labels=True) for spec in specs], places, own)
     found = [read_run(identity(spec), places.results.run(identity(spec))) for spec in specs]
     judgements = read_label_judgements(found)
@@ -89,7 +98,7 @@ def audit_labels(
     train, _ = prepared(specs[0]["noisy_partition"]["dataset"], own, download)
     part = read_part(train)
     names = own.training_names(facts.name) if is_own(facts.name) else None
-    names = names or [f"row {row}" for row in range(len(part.labels))]
+    names = [*map(printable, names or [f"row {row}" for row in range(len(part.labels))])]
     samples.insert(2, "image", [names[row] for row in samples["sample"]])
 
     def picture(row: int) -> np.ndarray:
@@ -133,9 +142,44 @@ def _spec(run: str, places: Places) -> dict[str, Any]:
     if files is None:
         raise BadInput(f"{run}: there is no such run in {places.results.root} or stored")
     spec = read_spec(run, files)
-    if not places.results.run(run).labels.exists():
+    if not has_labels(run, places.results.run(run)):
         check_run(spec, run)
     return spec
+
+
+def _check_clients(specs: Sequence[Mapping[str, Any]], own: OwnFiles, download: bool) -> None:
+    """Raise :class:`BadInput` if runs have no clients, or others than the first run."""
+    for spec in specs:
+        for part in parts_of(spec["method"]):
+            if catalogue()[part["name"]].pools_samples:
+                raise BadInput(
+                    f"{part['name']} pools the samples of all clients, which an audit looks at one "
+                    f"by one ({describe_run(spec)})"
+                )
+    partitions: dict[str, Mapping[str, Any]] = {}
+    for spec in specs:
+        partitions.setdefault(identity(spec["noisy_partition"]), spec)
+    if len(partitions) == 1:
+        return
+    (first, expected), *others = (
+        (spec, _labels(noisy_partition.read(make_partition(spec, own, download))))
+        for spec in partitions.values()
+    )
+    for spec, labels in others:
+        if labels != expected:
+            raise BadInput(
+                f"{describe_run(spec)}: it has other clients or given labels than "
+                f"{describe_run(first)}; audit them one by one. Several seeds need clients from a "
+                "file (--partition 'file(...)') and no drawn noise"
+            )
+
+
+def _labels(partition: NoisyPartition) -> list[dict[int, int]]:
+    """The given label of each sample of each client."""
+    return [
+        dict(zip(client.samples.tolist(), client.given_label.tolist(), strict=True))
+        for client in partition.clients
+    ]
 
 
 def _train(jobs: Sequence[TrainingJob], places: Places, own: OwnFiles) -> None:

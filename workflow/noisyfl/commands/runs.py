@@ -23,6 +23,7 @@ from noisyfl.experiments.config import check_folder
 from noisyfl.runs.artifact import read_spec, verify
 from noisyfl.runs.evaluate import evaluate_model
 from noisyfl.runs.job import TrainingJob
+from noisyfl.runs.kept_labels import has_labels
 from noisyfl.specs.identity import identity
 from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.sources import source_digest
@@ -104,16 +105,23 @@ def train_job(job: TrainingJob, data: Sequence[Path]) -> str:
 
 
 def make_inputs(job: TrainingJob, own: OwnFiles) -> None:
-    """Make the data and the partition that a run is trained on, if they are missing."""
-    stored = own.results.stored(identity(job.spec))
-    if stored.whole() and (stored.labels.exists() or not job.keep_labels):
+    """Make the data and the partition that a run is trained on, if it is to be trained."""
+    run = identity(job.spec)
+    stored = own.results.stored(run)
+    if stored.whole() and (has_labels(run, stored) or not job.keep_labels):
         return
-    partition = job.spec["noisy_partition"]
-    train, _ = prepared(partition["dataset"], own, job.download)
+    make_partition(job.spec, own, job.download)
+
+
+def make_partition(spec: Mapping[str, Any], own: OwnFiles, download: bool) -> Path:
+    """The file of a run's noisy partition, which is made if it is missing, as its data are."""
+    partition = spec["noisy_partition"]
+    train, _ = prepared(partition["dataset"], own, download)
     path = own.results.partition(identity(partition))
     if not path.exists():
         part = read_part(train)
         noisy_partition.write(path, partition, part.labels, own, part.images)
+    return path
 
 
 def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, device: str) -> None:

@@ -29,11 +29,14 @@ OUTSIDE = (
     "remain."
 )
 INSIDE = (
-    "Confidence: from the final model, which was trained on the labels that it is asked about, "
-    "because the client took part in every round (or has a model of its own). A model that has "
-    "memorised wrong labels is confident in them: treat these numbers with caution."
+    "Confidence: in at least one run from the final model, which was trained on the labels that it "
+    "is asked about, because the client took part in every round that was looked at (or has a "
+    "model of its own). A model that has memorised wrong labels is confident in them: treat these "
+    "numbers with caution."
 )
-BOTH = "Clients marked “in sample” took part in every round that was looked at."
+BOTH = (
+    "Clients marked “in sample” took part in every round that was looked at, in at least one run."
+)
 
 CLIENT_HEAD = (
     *("client", "samples", "suspected", "noise level", "left out", "relabelled"),
@@ -86,6 +89,9 @@ def write_pages(
             "clients": [],
             **_shown(own, OF_CLIENT, names, picture),
         }
+    for page in folder.glob("client_*.html"):
+        if page.name not in pages:  # of an audit of more clients
+            page.unlink()
     for name, values in pages.items():
         with replacing(folder / name) as draft:
             draft.write_text(render("audit.html", **values))

@@ -23,12 +23,14 @@ from filelock import FileLock, Timeout
 from noisyfl.core.artifacts import NO_ROOM, DamagedArtifact, Results, RunFiles, remove_drafts
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
+from noisyfl.core.provenance import read_provenance
 from noisyfl.core.text import one_line
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.models import WeightFiles
 from noisyfl.runs.artifact import verify
 from noisyfl.runs.devices import gpu_seat
 from noisyfl.runs.gpu import NoGpu
+from noisyfl.runs.kept_labels import has_labels
 from noisyfl.runs.status import RunStatus
 from noisyfl.runs.store import forget, put_in_place, when_there_is_room
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
@@ -97,9 +99,11 @@ class TrainingJob:
 
     @property
     def done(self) -> bool:
-        """Whether the run is whole, with all that is always kept of it."""
-        files = self.run_files
-        return files.whole() and (files.labels.exists() or not self.keep_labels)
+        """Whether the run is whole, with what it shall keep; one that diverged keeps no labels."""
+        files, run = self.run_files, identity(self.spec)
+        if not (self.keep_labels and files.whole()):
+            return files.whole()
+        return has_labels(run, files) or read_provenance(files.provenance, run).status == "diverged"
 
     def failure(self, error: str) -> str:
         """The message about a run that failed: two lines."""
@@ -158,7 +162,7 @@ class TrainingJob:
                 remove_drafts(path)
             stored = layout.stored(run)
             whole = self._is_stored(log)
-            if not whole or (self.keep_labels and not stored.labels.exists()):
+            if not whole or (self.keep_labels and not has_labels(run, stored)):
                 status.begin()
                 # Whoever has read the artifact of a complete run finds it as it was.
                 files = RunFiles(stored.folder / "again") if whole else stored

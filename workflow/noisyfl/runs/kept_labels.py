@@ -67,6 +67,15 @@ def labels_table(clients: list[Client], ledger: Ledger) -> pa.Table:
     return pa.table({name: pa.array(columns[name], kind) for name, kind in COLUMNS.items()})
 
 
+def has_labels(run: str, files: RunFiles) -> bool:
+    """Whether the rows of a run's samples are there, as this version keeps them."""
+    try:
+        read_labels(run, files)
+    except (BadInput, DamagedArtifact):
+        return False
+    return True
+
+
 def read_labels(run: str, files: RunFiles) -> pd.DataFrame:
     """The rows of a run's samples.
 
@@ -85,7 +94,7 @@ def read_labels(run: str, files: RunFiles) -> pd.DataFrame:
     if (revision := metadata.get("revision", 1)) != LABELS_REVISION:
         raise DamagedArtifact(
             f"{files.labels}: it is of revision {revision}, and this version keeps revision "
-            f"{LABELS_REVISION}; delete it to have it made again"
+            f"{LABELS_REVISION}; train the run again with --keep-labels"
         )
     found = table.to_pandas()
     # 1 - p of a float32 is 1 for any p below 6e-8, and the most suspicious labels would be equal.

@@ -38,7 +38,6 @@ from noisyfl.simulation.encoded import images_of
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.ledger import Ledger
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.records import CLIENT_COLUMNS, ROUND_COLUMNS
 from noisyfl.simulation.rounds import Report, retry_in_smaller_groups, simulate, unreported
@@ -194,7 +193,6 @@ def train_run(
     pa.default_memory_pool().release_unused()
     key, machine = _checkpoint_key(spec), _machine(device)
     if options.keep_labels:
-        federation.records.ledger = Ledger(federation.clients, federation.classes)
         key["ledger"] = f"revision {LABELS_REVISION}"
     source_digest()  # which is kept, as the sources may be edited while the run is trained
     checkpoint = Checkpoint(checkpoint_path, key, options.checkpoint_seconds, log, machine)
@@ -204,7 +202,9 @@ def train_run(
 
     tracked = tracking(options.trackers, spec, options.results, federation, report, log)
     with tracked as report_round:
-        status = simulate(federation, server, client, checkpoint, log, report_round)
+        status = simulate(
+            federation, server, client, checkpoint, log, report_round, options.keep_labels
+        )
     finished = status == "finished"
     if finished and (probed := spec.get("probes", [])):
         log(f"measuring {', '.join(probed)}")

@@ -118,7 +118,7 @@ class Ledger:
             models = server.predictors(federation)
             for client in federation.clients:
                 # A model of the client's own was trained on its labels in any round.
-                if client.id not in inside and _model_of(client, models).client is None:
+                if client.id not in inside and not _are_personal(models):
                     self._seen[client.id] = self._predicted(client, models, side, federation)
         if round == total - 1:
             models = server.predictors(federation)
@@ -164,7 +164,7 @@ class Ledger:
         model = _model_of(client, models)
         outputs = federation.look(client, model.weights, side.networks)
         probability = side.predict(outputs, model.client).softmax(1).float().cpu()
-        if model.client is not None:
+        if _are_personal(models):
             return probability
         weighted = probability * self.skew[client.id]
         return weighted / weighted.sum(1, keepdim=True)
@@ -182,6 +182,13 @@ def class_skew(given: Sequence[Tensor], classes: int) -> Tensor:
     pooled = counts.sum(0) / counts.sum()
     ratio = counts / pooled.where(pooled > 0, 1)
     return (ratio + classes) / (counts.sum(1, keepdim=True) + classes)
+
+
+def _are_personal(models: list[Predictor]) -> bool:
+    """Whether each client has a model of its own; a single one may name any client, with whose help
+    it predicts.
+    """
+    return len(models) > 1
 
 
 def _model_of(client: Client, models: list[Predictor]) -> Predictor:

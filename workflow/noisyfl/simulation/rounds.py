@@ -20,6 +20,7 @@ from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.federation import PARTICIPANTS, Federation
+from noisyfl.simulation.ledger import Ledger
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.outputs import Network, Outputs, Predictor
 from noisyfl.simulation.returned import check_tensor, check_weights
@@ -56,6 +57,7 @@ def simulate(
     checkpoint: Checkpoint,
     log: Callable[[str], None],
     report: Report = unreported,
+    keep_labels: bool = False,
 ) -> str:
     """Run all rounds of a method, from the checkpoint if there is one.
 
@@ -69,12 +71,15 @@ def simulate(
         checkpoint: what the run resumes from, and is saved to.
         log: takes a line.
         report: is called after each round.
+        keep_labels: whether a ledger keeps what is found of each sample's label.
 
     Returns:
         ``finished``, or ``diverged`` if the global model was no longer finite; the rounds until
         then are kept.
     """
     server.begin(federation)
+    if keep_labels:  # of the clients that the server made of the others, where it pools samples
+        federation.records.ledger = Ledger(federation.clients, federation.classes)
     total = server.rounds(federation)
     start, line = checkpoint.restore(federation, total)
     log(line)
