@@ -25,6 +25,7 @@ import noisyfl.method as fl
 @fl.METHODS.register("failing")
 class Failing(fl.ClientSide):
     reference = "nobody"
+    x: int = fl.option(0, doc="of no use")
     def losses(self, logits, target):
         raise ArithmeticError("on purpose")
 """
@@ -41,7 +42,8 @@ def command(tmp_path, monkeypatch, capsys):
         return capsys.readouterr()
 
     yield run
-    METHODS.classes.pop("failing", None)
+    for name in ("failing", "bad"):
+        METHODS.classes.pop(name, None)
 
 
 @pytest.mark.slow
@@ -83,6 +85,36 @@ def test_a_run_that_fails_does_not_keep_the_others_from_being_trained(command, t
     with pytest.raises(SystemExit, match="2 runs failed; the same command tries them again"):
         command("failing", "fedavg", *FLAGS, "--plugin", "failing.py", "--csv", "a.csv")
     assert pd.read_csv("a.csv")["method"].tolist() == ["fedavg"] * 2
+
+
+@pytest.mark.slow
+def test_nothing_is_chosen_from_values_of_which_a_run_failed(command, tmp_path):
+    (tmp_path / "bad.py").write_text(FAILING.replace("failing", "bad"))
+    words = ["fedavg", "bad(x=[1, 2])", *FLAGS, "--plugin", "bad.py"]
+    listed = command(*words, "--choose-on", "validation", "--dry-run")
+    assert listed.out.count("digits_validation") == 4
+    with pytest.raises(SystemExit, match="4 runs failed; the same command tries them again"):
+        command(*words, "--choose-on", "validation")
+    assert not (tmp_path / "results" / "runs").exists()
+    where = {"results": tmp_path / "results", "data": tmp_path, "device": "cpu", "jobs": 1}
+    for choose in ("validation", None):  # the plugin is known by now
+        with pytest.raises(RuntimeError, match="ArithmeticError: on purpose"):
+            noisyfl.compare(["bad(x=[1, 2])"], seeds=1, choose_on=choose, **SMALL, **where)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--csv", "none/a.csv"], "--csv: got 'none', expected a folder, and there is none"),
+        (["--markdown", "."], "--markdown: got '.', expected a file, and it is a folder"),
+        (["--seed", "5"], ""),
+    ],
+)
+def test_where_the_table_goes_is_checked_before_training(command, monkeypatch, words, said):
+    monkeypatch.setattr(module, "train_all", None)
+    with pytest.raises(SystemExit) as ended:
+        command("fedavg", *FLAGS, *words)
+    assert said in str(ended.value.code)
 
 
 @pytest.mark.slow

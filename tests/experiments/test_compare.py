@@ -59,7 +59,9 @@ def test_snakemake_makes_the_same_runs_of_the_files_that_are_written(
 ):
     monkeypatch.chdir(tmp_path)
     wanted = compare(given, setting, own, like=like)
-    scale, experiment = wanted.write(tmp_path / "mine.yaml", [tmp_path / "data"], "cpu")
+    scale, experiment = wanted.write(
+        tmp_path / "mine.yaml", tmp_path / "results", [tmp_path / "data"], False, "cpu"
+    )
     assert experiment == tmp_path / "mine" / "mine.yaml"
     plan = make_plan(load_config(scale), EXPERIMENTS, str(scale))
     assert plan.runs == wanted.runs
@@ -82,6 +84,44 @@ def test_the_label_noise_decides_whether_there_is_a_level(own):
     noisy = compare(["fedavg"], {"label_noise": "pair"}, own, seeds=1, like=like)
     (spec,) = noisy.runs.values()
     assert spec["noisy_partition"]["noise_level"]["level"] == 0.4
+    (spec,) = compare(["jointopt"], {}, own, seeds=1, like="rofl/table1:symmetric, 0").runs.values()
+    assert spec["noisy_partition"]["noise_level"]["name"] == "none"
+
+
+def test_a_typed_option_is_not_replaced_by_the_scales(own):
+    given = ["fedcorr(preprocessing_iterations=[1, 5])", "centralized+dividemix(warm_up_rounds=4)"]
+    wanted = compare(given, {}, own, seeds=1, like=f"fedcorr/table2:{RHO}")
+    one, five, both = (spec["method"] for spec in wanted.runs.values())
+    assert [one["preprocessing_iterations"], five["preprocessing_iterations"]] == [1, 5]
+    assert one["finetuning_rounds"] == five["finetuning_rounds"] == 2  # the scale's
+    assert both["parts"][1]["warm_up_rounds"] == 4
+
+
+def test_the_partition_may_say_how_many_clients_there_are(own):
+    wanted = compare(["fedavg"], {"partition": "iid(clients=10)"}, own, seeds=1)
+    assert "clients 20" not in wanted.describe()
+    (spec,) = wanted.runs.values()
+    assert spec["noisy_partition"]["partition"]["clients"] == 10
+
+
+def test_a_list_may_have_the_words_of_yaml(own):
+    wanted = compare(["coteaching(double_division=[true, false])"], {}, own, seeds=1)
+    assert [spec["method"]["double_division"] for spec in wanted.runs.values()] == [True, False]
+
+
+def test_files_of_others_are_not_overwritten(own, tmp_path):
+    path = tmp_path / "mine.yaml"
+    where = tmp_path / "results", [tmp_path / "data"], False, "cpu"
+    wanted = compare(["fedavg"], {}, own, seeds=1)
+    written = wanted.write(path, *where)
+    assert wanted.write(path, *where) == written
+    assert load_config(path).results == tmp_path / "results"
+    path.unlink()
+    with pytest.raises(BadInput, match=r"mine/mine\.yaml: it is there, and was not written by"):
+        wanted.write(path, *where)
+    path.write_text("scale: mine\n")
+    with pytest.raises(BadInput, match=r"mine\.yaml: it is there, and was not written by"):
+        wanted.write(path, *where)
 
 
 def test_values_are_chosen_on_the_validation_part_and_reported_on_the_test_part(own):
@@ -105,6 +145,11 @@ def test_values_are_chosen_on_the_validation_part_and_reported_on_the_test_part(
         (["fedprox(mu=-1)"], {}, {}, "^methods: fedprox.mu: Input should be .* 0"),
         (["fedprox(mu=[])"], {}, {}, r"mu: got \[\], expected at least one value"),
         (["gce", "gce"], {}, {}, "methods: got .* expected each once"),
+        (["gce", "gce(q=0.7)"], {}, {}, r"^methods: gce and gce\(q=0.7\) are the same run"),
+        ("gce", {}, {}, "^methods: got 'gce', expected a list of methods"),
+        (["gce"], {}, {"seeds": True}, "^seeds: got True, expected 1 to 1000"),
+        (["gce"], {}, {"scale": "desk"}, "^scale: got 'desk', expected none without like"),
+        (["gce"], {"clients": 5, "partition": "iid(clients=10)"}, {}, "^clients: got 5, expected"),
         (["gce"], {"clients": 5000}, {}, "partition: dirichlet: clients=5000"),
         (["gce"], {"rounds": 0}, {}, "^rounds: Input should be .* 1"),
         (["gce"], {"round": 1}, {}, "unknown keyword 'round'; did you mean 'rounds'?"),

@@ -132,6 +132,10 @@ trials: 1
         (lambda f: noisyfl.load_partition("0" * 16, f), "there is no noisy partition "),
         (lambda f: noisyfl.plan("dekk"), "no scale is called 'dekk'; did you mean 'desk'"),
         (lambda f: noisyfl.load_table("methods/a", f.parent / "s.yaml", f), "no table is called"),
+        (
+            lambda f: noisyfl.load_table("fedcorr/table2", "quick", f),
+            "fedcorr/table2: none of its runs is there; train it first",
+        ),
     ],
 )
 def test_what_is_not_there_is_said_in_one_line(tmp_path, call, message):

@@ -27,6 +27,7 @@ from noisyfl.commands.scales import read_plan
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.plugins import load as load_plugins
+from noisyfl.core.plugins import loaded_files
 from noisyfl.core.tracked import REPRODUCED, find_run
 from noisyfl.data import noisy_partition
 from noisyfl.data.client_images import FederatedData
@@ -85,11 +86,12 @@ def load_table(
         BadInput: there is no such scale or table, or none of its runs is there.
     """
     finished = _finished(scale, results)
-    if name not in finished.plan.tables:
+    table = finished.plan.tables.get(name)
+    if table is None or not table.run_ids():
         known = plan(scale, results).tables
         find(known, name, "table", f"the scale {finished.plan.scale}")
         raise BadInput(f"{name}: none of its runs is there; train it first")
-    return _frame(finished, finished.plan.tables[name])
+    return _frame(finished, table)
 
 
 def load_cells(scale: str | Path = "desk", results: str | Path = "results") -> pd.DataFrame:
@@ -222,7 +224,7 @@ def compare(
     methods: Sequence[str | Mapping[str, Any]] = (),
     *,
     like: str | None = None,
-    scale: str = "quick",
+    scale: str | None = None,
     seeds: int | None = None,
     choose_on: str | None = None,
     save: str | Path | None = None,
@@ -242,7 +244,7 @@ def compare(
         methods: such as ``fedavg`` or ``fedprox(mu=[0.01, 0.1])``, whose list stands for a method
             for each value; none: FedAvg and the five papers' methods.
         like: take the setting of a table's column: ``fedcorr/table2:ρ=0.6 τ=0.5``.
-        scale: in which that table is; its name, or its file.
+        scale: in which that table is; its name, or its file; None: ``quick``.
         seeds: train with the seeds 1 to this; None: as many as the table, or 3.
         choose_on: ``validation``: choose among the values of an option on the validation part.
         save: write a scale of this name, and an experiment, of which Snakemake makes the same runs.
@@ -251,7 +253,7 @@ def compare(
         download: fetch missing data files.
         device: ``auto``, ``cpu``, ``cuda``, ...
         jobs: runs at once; None: one a core, or as many as share the GPUs.
-        plugins: files of plugins, which this process has not loaded yet.
+        plugins: files of plugins; those that this process has loaded are known.
         setting: ``dataset``, ``clients``, ``partition``, ``label_noise``, ``noise_level`` (or a
             number), ``model``, ``augmentation``, ``normalization``, and options of the schedule,
             such as ``rounds``.
@@ -270,7 +272,8 @@ def compare(
     own = OwnFiles(_folders(data), Path(results))
     wanted = what_to_compare(methods, setting, own, seeds, like, scale)
     first = choose_first(wanted, choose_on, "choose_on")
-    places = Places(Path(results), _folders(data), download, device, jobs, plugins)
+    files = dict.fromkeys([*loaded_files(), *plugins])
+    places = Places(Path(results), _folders(data), download, device, jobs, [*files])
     failures: list[str] = []
 
     def note(frame: pd.DataFrame, job: TrainingJob | None, error: str | None) -> None:
@@ -280,9 +283,11 @@ def compare(
     frames = []
     if first is not None:
         frames.append(places.train(first, note, "validation"))
+        if failures:
+            raise RuntimeError("\n".join(failures))
         wanted = wanted.choose(worth_of(frames[0]))
     if save is not None:
-        wanted.write(Path(save), places.folders, device, plugins)
+        places.save(wanted, Path(save))
     frames.insert(0, places.train(wanted, note))
     frame = pd.concat(frames, ignore_index=True)
     if failures:

@@ -57,7 +57,7 @@ def audit_labels(
     setting: Mapping[str, Any] = MappingProxyType({}),
     methods: Sequence[str] = (),
     like: str | None = None,
-    scale: str = "quick",
+    scale: str | None = None,
     seeds: int | None = None,
     at_once: int | None = None,
     plugins: Sequence[str] = (),
@@ -70,7 +70,7 @@ def audit_labels(
     check_folder(to, "--to")
     places = Places(results, data, download, device, at_once, plugins)
     own = OwnFiles(data, results)
-    if runs and (methods or setting or like or seeds):
+    if runs and (methods or setting or like or scale or seeds):
         raise BadInput("RUN: expected either runs, or a method and its setting")
     if runs:
         with within("RUN"):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import pandas as pd
 from rich.console import Console
@@ -24,6 +24,7 @@ from noisyfl.core.tracked import REPRODUCED, find_run
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots, each
 from noisyfl.experiments.compare import MethodComparison, check_target, compare
+from noisyfl.experiments.config import check_file
 from noisyfl.pages.compared import LEGEND, as_markdown, as_text
 from noisyfl.runs.job import TrainingJob
 from noisyfl.runs.pool import most_at_once, train_all
@@ -47,7 +48,7 @@ def print_comparison(
     device: str,
     setting: Mapping[str, Any] = MappingProxyType({}),
     like: str | None = None,
-    scale: str = "quick",
+    scale: str | None = None,
     seeds: int | None = None,
     choose_on: str | None = None,
     at_once: int | None = None,
@@ -68,6 +69,9 @@ def print_comparison(
     places = Places(results, data, download, device, at_once, plugins)
     if save is not None:
         check_target(save)
+    for flag, path in (("--csv", csv), ("--markdown", markdown)):
+        if path is not None:
+            check_file(path, flag)
     console = Console(stderr=True, highlight=False)
     print(f"Setting: {wanted.describe()}", flush=True)
     for remark in wanted.remarks():
@@ -75,7 +79,8 @@ def print_comparison(
     if dry_run or not choose_on:
         _save(wanted, save, places)
     if dry_run:
-        for run, spec in wanted.runs.items():
+        first = on_validation.runs if on_validation is not None else {}
+        for run, spec in {**first, **wanted.runs}.items():
             print(f"{run}  {'exists ' if places.find(run) else 'missing'}  {describe_run(spec)}")
         return
     failures: list[str] = []
@@ -83,6 +88,8 @@ def print_comparison(
     if on_validation is not None:
         with _Display(console, on_validation, places, failures) as display:
             found = places.train(on_validation, display, VALIDATION)
+        if failures:
+            _exit_for(failures)
         chosen = [found]
         wanted = wanted.choose(worth_of(found))
         for row in wanted.rows:
@@ -99,7 +106,11 @@ def print_comparison(
             as_markdown(display.summarise(frame), display.notes, wanted.seeds, wanted.describe())
         )
     if failures:
-        sys.exit(f"{len(failures)} runs failed; the same command tries them again")
+        _exit_for(failures)
+
+
+def _exit_for(failures: Sequence[str]) -> NoReturn:
+    sys.exit(f"{len(failures)} runs failed; the same command tries them again")
 
 
 def choose_first(
@@ -142,8 +153,9 @@ class Places:
         at_once: int | None = None,
         plugins: Sequence[str] = (),
     ) -> None:
-        if at_once is not None and at_once < 1:
-            raise BadInput(f"--jobs: got {at_once}, expected at least 1")
+        whole = isinstance(at_once, int) and not isinstance(at_once, bool)
+        if at_once is not None and not (whole and at_once >= 1):
+            raise BadInput(f"jobs: got {at_once!r}, expected a whole number from 1 on")
         self.results = Results(results)
         self.folders = each(folders)
         self.download = download
@@ -163,6 +175,12 @@ class Places:
             data=[str(root) for root in self.folders],
             download=self.download,
             device=self.device,
+        )
+
+    def save(self, wanted: MethodComparison, path: Path) -> list[Path]:
+        """Write a comparison as a scale and an experiment, see :meth:`MethodComparison.write`."""
+        return wanted.write(
+            path, self.results.root, self.folders, self.download, self.device, self.plugins
         )
 
     def train(self, wanted: MethodComparison, show: Show, split: str = "test") -> pd.DataFrame:
@@ -244,9 +262,12 @@ class _Display:
             self.console.print(Text(job.failure(error)), soft_wrap=True)
         elif self.live is None and job is not None:
             last = frame[frame["run"] == identity(job.spec)].iloc[0]
+            reached = f"test accuracy {last['accuracy']:.1f} %"
+            if last["status"] == "diverged":
+                reached = "diverged"
             self.console.print(
-                f"{said}: {last['method']}, seed {last['seed']}: test accuracy "
-                f"{last['accuracy']:.1f} %, {last['seconds']:.0f} s",
+                f"{said}: {last['method']}, seed {last['seed']}: {reached}, "
+                f"{last['seconds']:.0f} s",
                 soft_wrap=True,
                 markup=False,
             )
@@ -279,5 +300,5 @@ class _Display:
 
 def _save(wanted: MethodComparison, path: Path | None, places: Places) -> None:
     if path is not None:
-        written = wanted.write(path, places.folders, places.device, places.plugins)
+        written = places.save(wanted, path)
         print(f"wrote {' and '.join(map(str, written))}: snakemake --cores all --configfile={path}")

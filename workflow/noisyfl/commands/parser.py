@@ -113,7 +113,7 @@ def _add_setting(command: argparse.ArgumentParser, seeds: str) -> None:
         metavar="EXPERIMENT/TABLE:COLUMN",
         help="take the setting of a table's column, such as 'fedcorr/table2:ρ=0.6 τ=0.5'",
     )
-    command.add_argument("--scale", default="quick", help="in which that table is")
+    command.add_argument("--scale", help="in which that table is (default: quick)")
     command.add_argument(
         "--seeds", type=int, metavar="N", help=f"train with the seeds 1 to N (default: {seeds})"
     )
@@ -141,6 +141,7 @@ def parser() -> argparse.ArgumentParser:
             help=summary,
             epilog=f"example: python -m noisyfl {example}",
             formatter_class=_WithDefaults,
+            allow_abbrev=False,  # --seed is not --seeds
         )
         added.set_defaults(command=command)
         return added

@@ -71,6 +71,11 @@ def plugin_of(module: str) -> Plugin | None:
     return _loaded.get(module.partition(".")[0])
 
 
+def loaded_files() -> list[str]:
+    """The files of the plugins that this process has loaded."""
+    return [str(plugin.path) for plugin in _loaded.values() if plugin.path is not None]
+
+
 def facts_of(modules: Iterable[str]) -> dict[str, dict[str, str]]:
     """What provenance records of the plugins that modules belong to, by the plugins' names."""
     found = {plugin.name: plugin for module in modules if (plugin := plugin_of(module))}

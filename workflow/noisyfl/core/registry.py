@@ -258,6 +258,8 @@ def _expression(text: str) -> ast.expr:
 def _literal(node: ast.expr) -> Any:
     if isinstance(node, ast.Name) and node.id in YAML_WORDS:
         return YAML_WORDS[node.id]
+    if isinstance(node, ast.List):
+        return [_literal(element) for element in node.elts]
     return ast.literal_eval(node)
 
 

@@ -48,6 +48,9 @@ OPTIONS = tuple(key for key in Setting.model_fields if key != "schedule")
 
 MOST_SEEDS = 1000
 
+NOTE = "Written by `noisyfl compare`."
+"""The note of a scale that a comparison has written."""
+
 
 @dataclass(frozen=True)
 class ComparedRow:
@@ -143,7 +146,13 @@ class MethodComparison:
         return replace(self, rows=rows, specs={row.name: self.specs[row.name] for row in rows})
 
     def write(
-        self, path: Path, data: Sequence[Path], device: str, plugins: Sequence[str] = ()
+        self,
+        path: Path,
+        results: Path,
+        data: Sequence[Path],
+        download: bool,
+        device: str,
+        plugins: Sequence[str] = (),
     ) -> list[Path]:
         """Write the scale and the experiment of which Snakemake makes the same table.
 
@@ -156,11 +165,12 @@ class MethodComparison:
         plugins = [*self.plugins, *plugins]
         scale = {
             "scale": name,
-            "note": "Written by `noisyfl compare`.",
+            "note": NOTE,
             "experiments": [name],
             "experiment_folders": [str(folder)],
             **({"plugins": plugins} if plugins else {}),
-            "data": {"folder": [str(root) for root in data]},
+            "results": str(results),
+            "data": {"folder": [str(root) for root in data], "download": download},
             "device": device,
         }
         keys = ("dataset", "partition", "label_noise", "noise_level")
@@ -189,9 +199,14 @@ class MethodComparison:
 
 
 def check_target(path: Path) -> None:
-    """Raise :class:`BadInput` unless a scale of this name can be written."""
+    """Raise :class:`BadInput` unless a scale of this name can be written, in place of none or of
+    one that was written so.
+    """
     if path.suffix not in (".yaml", ".yml"):
         raise BadInput(f"{path}: expected a name that ends with .yaml")
+    for file in (path, path.with_suffix("") / f"{path.stem}.yaml"):
+        if file.exists() and not (path.exists() and NOTE in path.read_text(encoding="utf-8")):
+            raise BadInput(f"{file}: it is there, and was not written by noisyfl compare")
     check_config({"scale": path.stem, "experiments": [path.stem]}, str(path))
 
 
@@ -201,7 +216,7 @@ def compare(
     own: OwnFiles,
     seeds: int | None = None,
     like: str | None = None,
-    scale: str = "quick",
+    scale: str | None = None,
     names: Mapping[str, str] | None = None,
 ) -> MethodComparison:
     """What is to be compared, checked.
@@ -214,7 +229,7 @@ def compare(
         own: reads a user's own files.
         seeds: how many; None: as many as the table that ``like`` names, or :data:`SEEDS`.
         like: ``<experiment>/<table>:<column>``, whose setting is taken where none is given.
-        scale: in which that table is; its name, or its file.
+        scale: in which that table is; its name, or its file. None: ``quick``.
         names: what error messages call the keys, where it is something else.
 
     Raises:
@@ -227,8 +242,13 @@ def compare(
 
     known = [*OPTIONS, *Schedule.model_fields]
     check_keys(setting, known, "", "keyword")
-    if seeds is not None and not 1 <= seeds <= MOST_SEEDS:
+    whole = isinstance(seeds, int) and not isinstance(seeds, bool)
+    if seeds is not None and not (whole and 1 <= seeds <= MOST_SEEDS):
         raise BadInput(f"{called('seeds')}: got {seeds!r}, expected 1 to {MOST_SEEDS}")
+    if isinstance(given, str):
+        raise BadInput(f"{called('methods')}: got {given!r}, expected a list of methods")
+    if scale is not None and like is None:
+        raise BadInput(f"{called('scale')}: got {scale!r}, expected none without {called('like')}")
     rows = [row for one in given or METHODS for row in _sweep(one)]
     try:
         each_once([row.name for row in rows])
@@ -244,10 +264,17 @@ def compare(
     if like is None:
         base = setting_for(options.get("dataset", SETTING["dataset"]))
     else:
-        base, rows, trials, plugins = _like(like, scale, rows, own, called)
+        base, rows, trials, plugins = _like(like, scale or "quick", rows, own, called)
         seeds = seeds or trials
-    if "partition" in options and split_component(options["partition"], "partition")[0] == "file":
-        base.pop("clients")  # the file says how many
+    if "partition" in options:
+        kind, of_partition = split_component(options["partition"], "partition")
+        if kind == "file" or "clients" in of_partition:  # which says how many
+            base.pop("clients", None)
+            if "clients" in options:
+                raise BadInput(
+                    f"{called('clients')}: got {options['clients']!r}, expected none, as the "
+                    f"partition {_in_words(options['partition'])} says how many there are"
+                )
     base = with_fitting_noise(base, options)
     if base["noise_level"] == "none" and options.get("noise_level", "none") != "none":
         noise = _in_words(options.get("label_noise", base["label_noise"]))
@@ -269,6 +296,10 @@ def _comparison(
         row.name: specs.of("compare/methods", setting, row.method, numbers, row.name)
         for row in rows
     }
+    names: dict[str, str] = {}
+    for name, (first, *_) in found.items():
+        if (other := names.setdefault(identity(first), name)) != name:
+            raise BadInput(f"{other} and {name} are the same run", "method")
     return MethodComparison(dict(setting), list(rows), found, own)
 
 
@@ -348,7 +379,10 @@ def _like(
     filled = []
     for row in rows:
         raw = expansion.raw_run(table, column, row.method)
-        filled.append(replace(row, method=raw.pop("method")))
+        of_scale, typed = (split_method(one, "") for one in (raw.pop("method"), row.method))
+        # The scale's options are in proportion to its rounds, but what somebody types is meant.
+        parts = [{**part, **own} for part, own in zip(of_scale, typed, strict=True)]
+        filled.append(replace(row, method=parts[0] if len(parts) == 1 else {"parts": parts}))
     partition, options = split_component(raw["partition"], "partition")
     if "clients" in options:
         raw = {"clients": options.pop("clients"), **raw}

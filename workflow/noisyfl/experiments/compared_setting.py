@@ -47,8 +47,9 @@ def setting_for(raw: Any) -> dict[str, Any]:
 
 
 def with_fitting_noise(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A base whose noise fits what is given: no level for a label noise that uses none, and no
-    label noise for a dataset whose labels are noisy as they come.
+    """A base whose noise fits what is given: no level for a label noise that uses none, one for a
+    label noise that is given and uses one, and no label noise for a dataset whose labels are noisy
+    as they come.
     """
     found = dict(base)
     name, options = split_component(given.get("dataset", base["dataset"]), "dataset")
@@ -62,6 +63,8 @@ def with_fitting_noise(base: Mapping[str, Any], given: Mapping[str, Any]) -> dic
     noise, _ = split_component(given.get("label_noise", found["label_noise"]), "label noise")
     if not LABEL_NOISES.get(noise).uses_level:
         found["noise_level"] = "none"
-    elif split_component(found["noise_level"], "noise level")[0] == "none":
+    elif (
+        "label_noise" in given and split_component(found["noise_level"], "noise level")[0] == "none"
+    ):
         found["noise_level"] = SETTING["noise_level"]
     return found

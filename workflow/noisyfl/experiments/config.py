@@ -91,6 +91,13 @@ def check_folder(path: Path, where: str = "", to_be_made: bool = True) -> None:
             raise BadInput(f"{got}, and there is none")
 
 
+def check_file(path: Path, where: str) -> None:
+    """Raise :class:`BadInput` unless a path is a file, or one that can be made in its folder."""
+    check_folder(path.parent, where, to_be_made=False)
+    if path.is_dir():
+        raise BadInput(f"{where}: got {str(path)!r}, expected a file, and it is a folder")
+
+
 def _fit_for_reports(path: Path) -> Path:
     if "<" in str(path):
         raise BadInput(
