@@ -11,7 +11,7 @@ from noisyfl.experiments.campaign import Campaign, Job
 from noisyfl.experiments.config import check_config
 from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.scale import Scale
-from noisyfl.pages.markdown import page_table
+from noisyfl.pages.markdown import escape_markdown, page_table
 from noisyfl.runs.status import scale_words
 from small_paper import CONFIG
 from small_progress import TWO, done
@@ -228,6 +228,9 @@ def test_the_results_are_the_table_if_it_fits_and_where_the_files_are(scale):
     files = [f"table: {page}", f"explorer: {explorer}"]
     table = ["Table 2", "", "Method       clean", "FedAvg  51.1 ± 0.7"]
     assert page_table(PAGE) == table
+    odd = escape_markdown(r"T | 100% _x_ \alpha <b>")
+    assert page_table(f"# {odd}\n\n| {odd} |\n|---|\n| **1** |\n")[0] == r"T | 100% _x_ \alpha <b>"
+    assert page_table(f"# {odd}\n\n| {odd} |\n|---|\n| **1** |\n")[2] == r"T | 100% _x_ \alpha <b>"
     assert campaign.results(80, 24).splitlines() == [*table, "", *files]
     assert campaign.results(10, 24).splitlines() == files
     assert campaign.results(80, 3).splitlines() == files

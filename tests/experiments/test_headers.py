@@ -5,6 +5,7 @@ import copy
 import pytest
 
 from noisyfl.core.options import BadInput
+from noisyfl.experiments.config import Overlay
 from noisyfl.specs.identity import identity
 from small_paper import CONFIG, PAPER, edited, plan
 
@@ -89,6 +90,62 @@ def test_a_column_of_means_has_no_runs(tmp_path):
         BadInput, match="'Mean': mean_of: no column is called 'clear'; did you mean"
     ):
         plan(tmp_path, paper)
+
+
+def test_a_mean_has_the_statistic_of_its_columns_which_must_agree(tmp_path):
+    paper = copy.deepcopy(PAPER)
+    columns = paper["tables"]["one"]["columns"]
+    for column in columns:
+        column["statistic"] = "last"
+    columns.append({"name": "Mean", "mean_of": ["clean", "noisy"]})
+    assert plan(tmp_path, paper).tables["paper/one"].columns[2].statistic == "last"
+    columns[2]["statistic"] = "best"
+    message = (
+        r"columns\[2\]\.mean_of: got columns whose statistic is last, expected the same for all"
+    )
+    with pytest.raises(BadInput, match=message):
+        plan(tmp_path, paper)
+    columns[2].pop("statistic")
+    columns[0]["metric"] = "label_recall"
+    message = r"mean_of: got columns whose metric is label_recall, the table's, expected the same"
+    with pytest.raises(BadInput, match=message):
+        plan(tmp_path, paper)
+
+
+def test_a_later_number_of_clients_replaces_a_partitions_own(tmp_path):
+    def clients(paper, overlay=None):
+        made = plan(tmp_path, paper, {**CONFIG, "overlay": overlay or {}})
+        rows = made.tables["paper/one"].runs
+        return [made.runs[cell[0]]["noisy_partition"]["partition"]["clients"] for cell in rows[0]]
+
+    paper = edited(PAPER, ("settings", "base", "partition"), "iid(clients=4)")
+    assert clients(paper) == [4, 4]  # beside it, the partition's own counts
+    paper["tables"]["one"]["columns"][1]["with"] = {"clients": 8}
+    assert clients(paper) == [4, 8]
+    assert clients(paper, {"setting": {"clients": 3}}) == [3, 3]
+    assert clients(paper, {"setting": {"partition": {"clients": 3}}}) == [3, 3]
+    paper["tables"]["one"]["columns"][1]["with"] = {"clients": 8, "partition": "iid(clients=5)"}
+    assert clients(paper) == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "clients"),
+    [
+        ("digits", 3),
+        ("digits()", 3),
+        ({"name": "digits"}, 3),
+        ("images(path='P')", 5),
+        ({"name": "images", "path": "P"}, 5),
+        ("images(path='Q')", 4),
+        ("mnist", None),
+        (None, None),
+    ],
+)
+def test_an_overlay_finds_a_dataset_however_it_is_written(dataset, clients):
+    datasets = {"digits": 3, "images": 4, 'images(path="P")': 5}
+    overlay = Overlay.read({"datasets": {name: {"clients": n} for name, n in datasets.items()}})
+    *found, _ = overlay.settings_for(dataset, "a", "a/b")
+    assert [setting.clients for setting in found] == ([clients] if clients else [])
 
 
 @pytest.mark.parametrize(

@@ -298,7 +298,8 @@ def test_line_breaks_in_titles_and_names_are_refused(tmp_path, place, text, word
 
 def test_the_names_of_rules_are_known():
     files = [ROOT / "Snakefile", *(ROOT / "rules").glob("*.smk")]
-    found = [re.findall(r"^ *rule (\w+):", file.read_text(), re.MULTILINE) for file in files]
+    rule = r"^ *(?:use rule \w+ as|rule) (\w+)"
+    found = [re.findall(rule, file.read_text(), re.MULTILINE) for file in files]
     assert sorted(name for names in found for name in names) == list(RULES)
 
 

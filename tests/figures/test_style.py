@@ -22,3 +22,10 @@ def test_titles_are_folded_where_the_one_beside_begins():
         figure.draw_without_rendering()
         ends = [axes.title.get_window_extent() for axes in (left, right)]
         assert ends[0].x1 < ends[1].x0
+
+
+def test_names_with_dollar_signs_are_drawn_as_they_are():
+    with house_style():
+        figure = new_figure(3)
+        figure.subplots().set_title("Prox $x_$, 50% $x & y$")
+        figure.draw_without_rendering()  # as a formula, this would be an error

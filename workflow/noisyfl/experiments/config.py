@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -17,6 +18,7 @@ from noisyfl.core.checked_yaml import as_model, read_yaml
 from noisyfl.core.options import BadInput, find, reading, within
 from noisyfl.core.places import ROOT
 from noisyfl.core.plugins import find_plugins
+from noisyfl.core.registry import split_component
 from noisyfl.core.typed import Typed, each_once
 from noisyfl.data.roots import checked_folder
 from noisyfl.experiments.setting import (
@@ -47,7 +49,7 @@ TRACKERS: tuple[str, ...] = get_args(TrackerName)
 
 RULES = (
     *("all", "cells", "claims", "data", "evidence", "evidence_methods", "explorer"),
-    *("figure", "partition", "table", "train"),
+    *("figure", "partition", "table", "table_explorer", "train"),
 )
 """The names of Snakemake's rules, which targets must not have."""
 
@@ -237,13 +239,29 @@ class Overlay(Typed):
         {}, description="by <experiment>/<table>: number of trials; overrides the scale's"
     )
 
-    def settings_for(self, dataset: str, experiment: str, part: str) -> list[Setting]:
-        """What overrides a setting of a table or figure, ``part``; later ones take precedence."""
+    def settings_for(self, dataset: Any, experiment: str, part: str) -> list[Setting]:
+        """What overrides a setting of a table or figure, ``part``; later ones take precedence.
+
+        Args:
+            dataset: the setting's, as its file has it. Values for the same options take precedence
+                of those for the name alone.
+        """
         found = (
-            *(self.datasets.get(dataset), self.setting),
+            *(self._of_dataset(dataset), self.setting),
             *(self.experiments.get(experiment), self.experiments.get(part)),
         )
         return [setting for setting in found if setting is not None]
+
+    def _of_dataset(self, dataset: Any) -> Setting | None:
+        if isinstance(dataset, str) and dataset in self.datasets:
+            return self.datasets[dataset]
+        with suppress(BadInput):  # who checks the setting says where it is wrong
+            name, options = split_component(dataset, "dataset")
+            for key, setting in self.datasets.items():
+                if split_component(key, "dataset") == (name, options):
+                    return setting
+            return self.datasets.get(name)
+        return None
 
     @property
     def changes_runs(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from noisyfl.core.options import BadInput, find
@@ -64,7 +64,27 @@ def columns_of(entries: Sequence[Column | Sequence[Column]], where: str) -> list
     averaged = [column.name for column in columns if column.has_runs]
     for column in columns:
         check_known(averaged, column.mean_of, "column", f"{where}: {column.name!r}: mean_of")
-    return columns
+    by_name = {column.name: column for column in columns}
+    return [_as_averaged(column, by_name) for column in columns]
+
+
+def _as_averaged(column: Header, by_name: Mapping[str, Header]) -> Header:
+    """A column that averages others with their metric and statistic; others as they are.
+
+    Raises:
+        BadInput: these differ from each other, or from what the column gives.
+    """
+    given: dict[str, Any] = {}
+    for key in ("metric", "statistic") if column.mean_of else ():
+        found = {getattr(by_name[name], key) for name in column.mean_of}
+        if len(found) > 1 or getattr(column, key) not in (None, *found):
+            words = ", ".join(sorted(one or "the table's" for one in found))
+            raise BadInput(
+                f"{column.place}.mean_of: got columns whose {key} is {words}, expected the same "
+                "for all, and for their mean"
+            )
+        given[key] = found.pop()
+    return replace(column, **given)
 
 
 def check_known(known: Iterable[str], names: Iterable[str], kind: str, where: str) -> None:

@@ -88,8 +88,7 @@ class RunSpecs:
         given = dict(setting)
         parts = self._method(method, options or {}, overlay, where)
         if overlay:
-            dataset = str(given.get("dataset"))
-            overrides = self.overlay.settings_for(dataset, self.name, part)
+            overrides = self.overlay.settings_for(given.get("dataset"), self.name, part)
             given = merge(given, *(one.as_given() for one in overrides))
         clients = given.pop("clients", None)
         if clients is not None and "partition" in given:

@@ -88,7 +88,8 @@ def merge(*settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings in one; later ones take precedence.
 
     A component given as a mapping without a name changes only the options in that mapping; given in
-    any other form, it replaces the component before.
+    any other form, it replaces the component before. A number of clients replaces the one that an
+    earlier partition has of its own.
     """
     merged: dict[str, Any] = {}
     for setting in settings:
@@ -103,7 +104,19 @@ def merge(*settings: Mapping[str, Any]) -> dict[str, Any]:
             else:
                 name, options = split_component(before, key)
                 merged[key] = {"name": name, **options, **value}
+        if "clients" in setting and "partition" in merged and "partition" not in setting:
+            merged["partition"] = _without_clients(merged["partition"])
     return merged
+
+
+def _without_clients(partition: Any) -> Any:
+    """A partition that does not say how many clients there are."""
+    if is_change(partition):
+        return {option: value for option, value in partition.items() if option != "clients"}
+    name, options = split_component(partition, "partition")
+    if options.pop("clients", None) is None:
+        return partition
+    return {"name": name, **options}
 
 
 def is_change(component: Any) -> bool:

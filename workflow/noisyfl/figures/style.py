@@ -54,6 +54,7 @@ LIGHT_CLEAN, DARK_NOISY = "#a6cee9", "#a63603"
 RC: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 8,
+    "text.parse_math": False,  # names may have dollar signs
     "axes.titlesize": 8.5,
     "axes.labelsize": 8,
     "xtick.labelsize": 7.5,

@@ -7,10 +7,18 @@ from collections.abc import Sequence
 
 from noisyfl.core.text import aligned
 
+MARKUP = r"\\`*_|<>\[\]&~"
+"""What Markdown takes for markup, as a set of a regular expression."""
+
 
 def escape_markdown(text: str) -> str:
     """Text in one line, with backslashes before what Markdown would take for markup."""
-    return re.sub(r"([\\`*_|<>\[\]&~])", r"\\\1", " ".join(text.split()))
+    return re.sub(rf"([{MARKUP}])", r"\\\1", " ".join(text.split()))
+
+
+def unescaped(text: str) -> str:
+    """A text that :func:`escape_markdown` has escaped, as it was, and without bold marks."""
+    return re.sub(rf"\\([{MARKUP}])", r"\1", text.replace("**", ""))
 
 
 def from_docstring(text: str) -> str:
@@ -36,7 +44,7 @@ def page_table(text: str) -> list[str]:
     for line in lines:
         if line.startswith("|"):
             cells = re.split(r"(?<!\\)\|", line.strip().strip("|"))
-            rows.append([cell.strip().replace("**", "").replace("\\", "") for cell in cells])
+            rows.append([unescaped(cell.strip()) for cell in cells])
         elif rows:
             break
-    return [title, "", *aligned([rows[0], *rows[2:]])] if rows else []
+    return [unescaped(title), "", *aligned([rows[0], *rows[2:]])] if rows else []
