@@ -268,7 +268,7 @@ LINES = {
     "fedrn-09": 4 * 2,
     "fedrn-10": 2 + 2,
     "fedrn-11": 2 * 8,
-    "fedrn-12": 5,
+    "fedrn-12": 6,
 }
 
 
