@@ -325,20 +325,20 @@ def main() -> None:
 
 
 def table(scores: pd.DataFrame) -> str:
-    """Average precision and precision at k in each setting, in percent, mean over the seeds: a
-    Markdown table of the methods that were scored in all settings, the best mean average precision
-    first. A dagger marks those that the true share of wrong labels is told.
+    """Average precision and precision at k in each setting, in percent, mean over the seeds that
+    all methods have in all settings: a Markdown table, the best mean average precision first. A
+    dagger marks methods that the true share of wrong labels is told.
 
     Args:
         scores: the rows of ``labels.csv``.
     """
-    cells = scores.groupby(["method", "setting"])
+    of_cells = scores.groupby(["method", "setting"])["seed"].agg(set)
+    cells = scores[scores["seed"].isin(set.intersection(*of_cells))].groupby(["method", "setting"])
     precision, at_k = (
         cells[name].mean().unstack()[[*SETTINGS]] for name in ("average_precision", "at_k")
     )
-    seeds = cells.size().unstack()
-    lines = head(["", *SETTINGS, "seeds"])
-    for method in precision.dropna().mean(axis=1).sort_values(ascending=False).index:
+    lines = head(["", *SETTINGS])
+    for method in precision.mean(axis=1).sort_values(ascending=False).index:
         pairs = zip(precision.loc[method], at_k.loc[method], strict=True)
         numbers = [f"{ap:.1f}, {at:.1f}" for ap, at in pairs]
         names = method.split(" + ")
@@ -347,11 +347,11 @@ def table(scores: pd.DataFrame) -> str:
             name = f"audit of `{'`, `'.join(names)}`{'†' if told else ''}"
         else:
             name = method
-        lines.append(row([name, *numbers, f"{seeds.loc[method].min():.0f}"]))
+        lines.append(row([name, *numbers]))
     spread = cells["average_precision"].var().groupby("setting").mean() ** 0.5
     if spread.notna().all():
         numbers = [f"{spread[name]:.1f}" for name in SETTINGS]
-        lines.append(row(["*standard deviation between seeds, AP*", *numbers, ""]))
+        lines.append(row(["*standard deviation between seeds, AP*", *numbers]))
     return "\n".join(lines)
 
 

@@ -19,7 +19,7 @@ from noisyfl.analysis.runs import Run, read_run
 from noisyfl.commands.parser import FLAGS
 from noisyfl.commands.runs import make_inputs
 from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, check_count
 from noisyfl.core.tracked import REPRODUCED, find_run
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots, each
@@ -153,9 +153,8 @@ class Places:
         at_once: int | None = None,
         plugins: Sequence[str] = (),
     ) -> None:
-        whole = isinstance(at_once, int) and not isinstance(at_once, bool)
-        if at_once is not None and not (whole and at_once >= 1):
-            raise BadInput(f"jobs: got {at_once!r}, expected a whole number from 1 on")
+        if at_once is not None:
+            check_count(at_once, "jobs")
         self.results = Results(results)
         self.folders = each(folders)
         self.download = download

@@ -168,6 +168,14 @@ def kind_of(given: object) -> str:
     return repr(given)
 
 
+def check_count(value: Any, where: str, most: int = LARGEST - 1) -> None:
+    """Raise :class:`BadInput` unless a value is a whole number from 1 to ``most``."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise BadInput(
+            f"got {value!r}, expected a whole number from 1 to {most}", where=f"{where}: "
+        )
+
+
 def check_keys(raw: Iterable[str], known: Iterable[str], where: str, kind: str = "key") -> None:
     """Raise :class:`BadInput` if a key is given that is not known."""
     known = list(known)

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from noisyfl.core.artifacts import replacing
-from noisyfl.core.options import BadInput, check_keys, find
+from noisyfl.core.options import BadInput, check_count, check_keys, find
 from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.registry import parts_of, split_component, split_method
 from noisyfl.core.typed import each_once, is_list
@@ -242,9 +242,8 @@ def compare(
 
     known = [*OPTIONS, *Schedule.model_fields]
     check_keys(setting, known, "", "keyword")
-    whole = isinstance(seeds, int) and not isinstance(seeds, bool)
-    if seeds is not None and not (whole and 1 <= seeds <= MOST_SEEDS):
-        raise BadInput(f"{called('seeds')}: got {seeds!r}, expected 1 to {MOST_SEEDS}")
+    if seeds is not None:
+        check_count(seeds, called("seeds"), MOST_SEEDS)
     if isinstance(given, str):
         raise BadInput(f"{called('methods')}: got {given!r}, expected a list of methods")
     if scale is not None and like is None:
