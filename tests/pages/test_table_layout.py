@@ -17,6 +17,7 @@ from noisyfl.analysis.runs import read_runs
 from noisyfl.analysis.statistics import PARTLY_SPREADS, POINTS, verdict_on_number
 from noisyfl.core.artifacts import read_table, write_table
 from noisyfl.pages.latex import blocks, escape_latex, latex_table
+from noisyfl.pages.settings import notes
 from noisyfl.pages.table import html_page, markdown_page
 from noisyfl.specs.published import read_published
 
@@ -260,6 +261,7 @@ def test_latex_keeps_groups_together_and_fits_the_page(grouped):
     assert r"\cmidrule(lr){2-6}" in text
     assert text.count(r"\toprule") == text.count(r"\bottomrule") == 2
     assert r"\emph{robust}" in text
+    assert any("The best of each group of rows is in bold." in note for note in notes(grouped))
     # The best of its group is bold, and a row alone in its group is the best of nothing.
     assert r"Fed\_Avg & 30.0 & 31.0 & 32.0 & 33.0 & 34.0 \\" in text
     assert r"Median & 10.0 & 11.0" in text

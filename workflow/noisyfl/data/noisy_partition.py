@@ -73,6 +73,9 @@ class NoisyPartition:
     noise_levels: np.ndarray
     realised: np.ndarray
 
+    def __repr__(self) -> str:
+        return f"NoisyPartition({len(self.clients)} clients, {len(self.given_labels)} samples)"
+
     @property
     def overall_noise(self) -> float | None:
         """The share of all given labels that are wrong; None if the true labels are not known."""

@@ -208,7 +208,9 @@ def notes(content: Content) -> list[str]:
     measures = ", or ".join(dict.fromkeys(_measure_in_words(cell) for cell in content.cells))
     found = missing(content)
     if content.cells:
-        found.append(f"Ours: {measures}; {spread}. The best of a column is in bold.")
+        groups = {row.group for row in content.trained_rows if row.ranked}
+        rivals = "each group of rows" if len(groups) > 1 else "a column"
+        found.append(f"Ours: {measures}; {spread}. The best of {rivals} is in bold.")
         others = [row.name for row in content.trained_rows if not row.ranked]
         found += [f"Not ranked, and never in bold: {'; '.join(others)}."] if others else []
     if any(cell.averages for row in content.rows for cell in row.cells):
