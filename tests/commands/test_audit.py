@@ -43,7 +43,7 @@ def own_images(folder):
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory):
-    """A folder with an audit of two methods, the wrong samples, and what was printed."""
+    """A folder with an audit of the default methods, the wrong samples, and what was printed."""
     folder = tmp_path_factory.mktemp("audit")
     wrong = own_images(folder / "data" / "mine")
     with pytest.MonkeyPatch.context() as patch:
@@ -56,7 +56,7 @@ def audited(tmp_path_factory):
 SETTING = [
     *("--data", 'images(path="mine/train.csv", test="mine/test.csv")'),
     *("--partition", 'file(path="mine/sites.csv")', "--participation", "0.4", "--device", "cpu"),
-    *("--method", "fedrn", "--method", "fedcorr", "--rounds", "12", "--jobs", "1"),
+    *("--rounds", "12", "--jobs", "1"),
 ]
 
 
@@ -143,6 +143,7 @@ def test_seeds_share_clients_from_a_file_and_file_names_may_be_of_any_bytes(tmp_
     write(tmp_path / "data" / "sites.csv", [["client", "sample"], *([n % 2, n] for n in range(12))])
     words = ["--data", 'images(path="mine")', "--partition", 'file(path="sites.csv")']
     words += ["--model", "cnn2conv", "--rounds", "2", "--participation", "0.5", "--seeds", "2"]
+    words += ["--method", "fedavg"]
     monkeypatch.setattr(sys, "argv", ["noisyfl", "audit", *words, "--device", "cpu", "--jobs", "1"])
     main()
     samples = pd.read_csv(tmp_path / "audit" / "samples.csv")
@@ -162,7 +163,7 @@ def test_seeds_share_clients_from_a_file_and_file_names_may_be_of_any_bytes(tmp_
         (["--method", "centralized"], "centralized pools the samples of all clients, which an"),
         (
             ["--seeds", "2"],
-            "fedavg on digits, dirichlet(clients=20, alpha=0.5), no label noise, seed 2: ",
+            "fedrn(warm_up_rounds=4) on digits, dirichlet(clients=20, alpha=0.5), no label noise, ",
         ),
         (["0123456789abcdef", "--seeds", "2"], "RUN: expected either runs, or a method"),
     ],

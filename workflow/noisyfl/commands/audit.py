@@ -43,6 +43,11 @@ from noisyfl.specs.identity import identity
 from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.spec import check_level_is_given, check_run
 
+METHODS = ("fedrn", "fedcorr")
+"""What is trained if nobody says what: together they find wrong labels in all measured settings
+(docs/audit.md), and neither needs to know how many there are.
+"""
+
 SHOWN = 10
 """How many samples are printed."""
 
@@ -79,7 +84,7 @@ def audit_labels(
     else:
         as_it_is = like is None and "label_noise" not in setting
         given = _as_it_is(setting) if as_it_is else dict(setting)
-        wanted = compare(list(methods) or ["fedavg"], given, own, seeds or 1, like, scale, NAMES)
+        wanted = compare(methods or METHODS, given, own, seeds or 1, like, scale, NAMES)
         print(f"Setting: {wanted.describe()}", flush=True)
         for remark in wanted.remarks():
             print(f"Warning: {remark}", file=sys.stderr)

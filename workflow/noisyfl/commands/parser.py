@@ -270,7 +270,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="METHOD",
-        help="train this method; may be repeated (default: fedavg)",
+        help="train this method; may be repeated (default: fedrn and fedcorr)",
     )
     audit.add_argument(
         "--to",
