@@ -185,7 +185,7 @@ def test_each_papers_lead_over_fedavg_is_beside_ours(tmp_path):
     # In the only column with both methods, A, which is RoFL, has 80 and B, FedAvg, 85.04. Trials
     # vary by 2 points in each of the column's five methods of three trials: ten degrees of freedom.
     error = 2.228 * 2 * (2 / 3) ** 0.5
-    lead = f"| RoFL | MNIST, pair | +10.0\\* | -5.0\\* ± {error:.1f} (3 seeds) | +29.6 | reduced |"
+    lead = f"| RoFL | MNIST, pair | +10.0\\* | -5.0\\* ± {error:.1f} (3 seeds) | +29.6 | `desk` |"
     assert f"{lead} not supported |" in text
     assert "None of these is at paper scale." in text
     for changed, verdict in (

@@ -52,7 +52,7 @@ def evidence_pages(
             claims=claims,
             failing=[one for one in judgements if _only_fails(one)],
             verdicts=Counter(one.verdict for one in leads),
-            leads=[_lead(one) for one in leads],
+            leads=[_lead(one, scale) for one in leads],
             own=[_own_size(one) for one in sorted(own, key=_setting)],
             own_leads=partial(_own_leads, leads),
             correlations=sorted(
@@ -77,7 +77,7 @@ def evidence_pages(
     return pages
 
 
-def _lead(lead: Lead) -> list[str]:
+def _lead(lead: Lead, scale: str) -> list[str]:
     """A paper's lead and ours, as the texts of seven columns."""
     dataset = DATASETS.get(lead.dataset, lead.dataset)
     setting = lead.column if dataset in lead.column else f"{dataset}, {lead.column}"
@@ -90,7 +90,7 @@ def _lead(lead: Lead) -> list[str]:
         f"{lead.published:+.1f}" + ("\\*" if lead.starred else ""),
         f"{lead.ours:+.1f}{star}{error} ({seeds} {'seed' if seeds == '1' else 'seeds'})",
         f"{lead.headroom.points:+.1f}" if lead.headroom else "",
-        "the paper's" if lead.as_published else "reduced",
+        "the paper's" if lead.as_published else f"`{scale}`",
         lead.verdict,
     ]
 
