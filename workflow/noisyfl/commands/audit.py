@@ -44,8 +44,8 @@ from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.spec import check_level_is_given, check_run
 
 METHODS = ("fedrn", "fedcorr")
-"""What is trained if nobody says what: together they find wrong labels in all measured settings
-(docs/audit.md), and neither needs to know how many there are.
+"""What is trained if nobody says what: together they are ahead of FedAvg in all measured settings
+(docs/audit.md), and neither needs to know how many labels are wrong.
 """
 
 SHOWN = 10

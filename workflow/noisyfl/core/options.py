@@ -168,12 +168,12 @@ def kind_of(given: object) -> str:
     return repr(given)
 
 
-def check_count(value: Any, where: str, most: int = LARGEST - 1) -> None:
+def check_count(value: Any, where: str, most: int | None = None) -> None:
     """Raise :class:`BadInput` unless a value is a whole number from 1 to ``most``."""
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise BadInput(
-            f"got {value!r}, expected a whole number from 1 to {most}", where=f"{where}: "
-        )
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < 1 or (most is not None and value > most):
+        end = "on" if most is None else f"to {most}"
+        raise BadInput(f"got {value!r}, expected a whole number from 1 {end}", where=f"{where}: ")
 
 
 def check_keys(raw: Iterable[str], known: Iterable[str], where: str, kind: str = "key") -> None:
