@@ -1,6 +1,6 @@
 from noisyfl.pages.evidence_paths import METHODS_PAGE, PAGES
 
-REASONS = sorted((REPRODUCED.packed / "reasons").glob("*.yaml"))
+REASONS = sorted((REPRODUCED.packed / "reasons" / PLAN.scale).glob("*.yaml"))
 
 
 # What the tables of the papers say of their claims.
