@@ -5,7 +5,7 @@ import math
 import pytest
 from test_evidence import CELLS, with_labels
 
-from noisyfl.pages.paper_tables import paper_tables
+from noisyfl.pages.paper_tables import PaperTable, paper_tables
 
 
 @pytest.fixture
@@ -78,3 +78,16 @@ def test_a_column_without_noise_has_no_headroom(tables):
 def test_a_column_of_several_data_sets_has_no_headroom_of_its_own(tables):
     (table,) = tables(with_labels(CELLS.replace("D,pair,mnist", "D,pair,fashion_mnist")))
     assert [row[0] for row in table.rows] == ["A", "B", "C", "D", "E"]
+
+
+def test_a_wide_table_is_shown_in_parts():
+    columns = (*(f"Fashion-MNIST, IID, {level}" for level in "abcd"), "all", "x, a", "x, b")
+    rows = (("A", "0", "1", "2", "3", "4", "5", "6"),)
+    table = PaperTable("fednoil", "fednoil_table1", columns, rows, ())
+    assert table.parts == [
+        ("Fashion-MNIST, IID", ("a", "b", "c", "d"), [("A", "0", "1", "2", "3")]),
+        ("", ("all",), [("A", "4")]),
+        ("x", ("a", "b"), [("A", "5", "6")]),
+    ]
+    narrow = PaperTable("fednoil", "fednoil_table1", columns[:6], rows, ())
+    assert narrow.parts == [("", columns[:6], [*rows])]

@@ -22,6 +22,9 @@ HEADROOM_ROW = "*Headroom: oracle − FedAvg*"
 CORRELATION_ROW = "*Rank correlation*"
 """The name of the row that says how similarly the paper and we rank a column."""
 
+WIDEST = 6
+"""A table with more columns is shown in parts."""
+
 LEAST_ROWS = 4
 """The fewest rows for which a correlation of ranks is printed."""
 
@@ -66,6 +69,28 @@ class PaperTable:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     correlations: tuple[RankCorrelation, ...]
+
+    @property
+    def parts(self) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
+        """What is shown below each other: a title, the names of columns, and the rows' texts.
+
+        A wide table is split by what its columns' names have before the last comma, which is the
+        title, as in ``symmetric, 0.4``.
+        """
+        if len(self.columns) <= WIDEST:
+            return [("", self.columns, list(self.rows))]
+        groups: dict[str, list[tuple[int, str]]] = {}
+        for place, name in enumerate(self.columns, start=1):
+            group, _, label = name.rpartition(", ")
+            groups.setdefault(group, []).append((place, label))
+        return [
+            (
+                group,
+                tuple(label for _, label in columns),
+                [(row[0], *(row[place] for place, _ in columns)) for row in self.rows],
+            )
+            for group, columns in groups.items()
+        ]
 
 
 def paper_tables(cells: Path) -> list[PaperTable]:
