@@ -75,7 +75,7 @@ class PaperTable:
         """What is shown below each other: a title, the names of columns, and the rows' texts.
 
         A wide table is split by what its columns' names have before the last comma, which is the
-        title, as in ``symmetric, 0.4``.
+        title, as in ``symmetric, 0.4``. A part has the rows that have a text in it.
         """
         if len(self.columns) <= WIDEST:
             return [("", self.columns, list(self.rows))]
@@ -83,14 +83,12 @@ class PaperTable:
         for place, name in enumerate(self.columns, start=1):
             group, _, label = name.rpartition(", ")
             groups.setdefault(group, []).append((place, label))
-        return [
-            (
-                group,
-                tuple(label for _, label in columns),
-                [(row[0], *(row[place] for place, _ in columns)) for row in self.rows],
-            )
-            for group, columns in groups.items()
-        ]
+        parts = []
+        for group, columns in groups.items():
+            rows = [(row[0], *(row[place] for place, _ in columns)) for row in self.rows]
+            labels = tuple(label for _, label in columns)
+            parts.append((group, labels, [row for row in rows if any(row[1:])]))
+        return parts
 
 
 def paper_tables(cells: Path) -> list[PaperTable]:
