@@ -114,12 +114,13 @@ def finds_wrong_labels(precision: Numbers) -> Checks:
 @claim(
     "rofl-08",
     place="Supplement, number of participants; Table 7",
-    ten=cells("table1", method="rofl", noise="symmetric(eps=0.4)", by=""),
-    two=cells("table7", method="rofl", variant="clients_per_round=2", by=""),
+    accuracy=cells("table7", method="rofl", by="variant"),
 )
-def two_participants(ten: Numbers, two: Numbers) -> Checks:
+def two_participants(accuracy: Numbers) -> Checks:
     """Two participants a round are nearly enough."""
-    yield from check("at most three points below ten participants", ten - two <= 3, bound=OURS)
+    # The usual ten are in Table 1, whose clients have more samples than these at small scales.
+    two, five = accuracy["clients_per_round=2"], accuracy["clients_per_round=5"]
+    yield from check("at most three points below five participants", five - two <= 3, bound=OURS)
 
 
 @claim(
