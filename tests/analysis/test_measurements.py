@@ -45,7 +45,7 @@ def test_what_a_cell_says_is_the_mean_of_its_trials(runs):
     found = measure(list(read_runs({run: runs.files[run] for run in made}).values()))
     assert list(found.index) == [1, 2]
     found = found.mean()
-    assert found.accuracy == pytest.approx(60)
+    assert found.accuracy == pytest.approx(70)
     assert found.best == pytest.approx(70)
     assert found.precision == pytest.approx((50 + 70) / 2)
     assert found.base == pytest.approx(100 * (0.75 + 0.5 + 1 + 0 + 0.25) / 5)

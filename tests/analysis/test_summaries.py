@@ -18,8 +18,10 @@ def test_each_statistic_of_a_run():
     assert set(WORDS) == set(STATISTICS)
 
 
-def test_mean_last_10_of_fewer_evaluations_is_the_mean_of_all():
-    assert STATISTICS["mean_last_10"]([0.2, 0.4]).value == pytest.approx(0.3)
+def test_mean_last_10_of_fewer_evaluations_is_the_mean_of_the_last_half():
+    assert STATISTICS["mean_last_10"]([0.2]).value == pytest.approx(0.2)
+    assert STATISTICS["mean_last_10"]([0.0, 0.2, 0.4]).value == pytest.approx(0.3)
+    assert STATISTICS["mean_last_10"]([0.0] * 4 + [0.5] * 5).value == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(

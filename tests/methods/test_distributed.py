@@ -34,6 +34,17 @@ def test_every_client_goes_on_from_its_own_model():
     assert method.exchange(updates, federation) == (0, 0)
 
 
+def test_every_client_trains_in_every_round_as_often_as_in_a_federation():
+    method = METHODS.build("distributed", "test")
+    federation = FakeFederation(alike(20), rounds=24, participation=0.25)
+    ordinary = federation.participants
+    method.begin(federation)
+    assert method.rounds(federation) == federation.schedule.rounds == 6
+    assert list(method.select(3, federation)) == list(range(20))
+    counted = sum(method.counted_updates(round, federation) for round in range(6))
+    assert counted == 24 * ordinary
+
+
 @pytest.mark.parametrize(
     ("rounds", "participation", "epochs", "expected"),
     [(200, 0.3, None, 60), (100, 1.0, None, 100), (1, 0.1, None, 1), (10, 0.5, 7, 4)],
@@ -62,7 +73,7 @@ def test_the_budget_of_the_federation_is_that_of_the_pool(rounds, participation,
         assert counted == rounds * ordinary
 
 
-@pytest.mark.parametrize("name", ["distributed", "apfl", "fedproto(variant='faithful')"])
+@pytest.mark.parametrize("name", ["apfl", "fedproto(variant='faithful')"])
 @pytest.mark.slow
 def test_models_of_those_who_did_not_take_part_are_not_tested_again(name, tmp_path, monkeypatch):
     """And the numbers are those of testing them all."""

@@ -43,7 +43,7 @@ def table_in(folder, runs):
         ("fedavg", LOW): [[0.5, 0.80, 0.70], [0.5, 0.70, 0.60], [0.5, 0.90, 0.80]],
         ("fedavg", HIGH): [[0.5, 0.60], [0.5, 0.60], [0.5, 0.60]],
         ("mixed", LOW): [[0.5, 0.85], [0.5, 0.95], [0.5, 0.90]],
-        ("mixed", HIGH): [[0.1, 0.30], [0.1, 0.40], [0.1, 0.50]],
+        ("mixed", HIGH): [[0.30, 0.20], [0.40, 0.20], [0.50, 0.20]],
     }
     method = {"fedavg": "fedavg", "mixed": 'fedcorr(variant="without_mixup")'}
     ids = {

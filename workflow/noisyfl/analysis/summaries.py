@@ -3,7 +3,7 @@
 A run is evaluated after the rounds that its schedule names, which need not be all of them. Every
 statistic takes the values of a metric in the order of the rounds, without the rounds that have
 none. So "the last ten" of the test accuracy are the last ten evaluations, which span ten rounds if
-every round is evaluated, and more otherwise.
+every round is evaluated, and more otherwise; of fewer than ten, the last half.
 """
 
 from __future__ import annotations
@@ -61,8 +61,11 @@ def last(values: Sequence[float]) -> Value:
 
 
 def mean_last_10(values: Sequence[float]) -> Value:
-    """The mean of the last ten values, or of all if there are fewer."""
-    return Value(float(np.mean(values[-10:])))
+    """The mean of the last ten values; of the last half if there are fewer than ten, as in a short
+    run on pooled samples, so that its beginning does not count.
+    """
+    first = len(values) - 10 if len(values) >= 10 else len(values) // 2
+    return Value(float(np.mean(values[first:])))
 
 
 def mean(values: Sequence[float]) -> Value:

@@ -34,8 +34,7 @@ class Centralized(fl.ServerSide):
     def own_schedule(self, schedule: fl.Schedule, clients: int) -> fl.Schedule:
         """The schedule with the number of rounds that the method runs."""
         if self.epochs is None:
-            updates = schedule.rounds * schedule.participants(clients)
-            rounds = max(1, math.floor(updates / clients + 0.5))
+            rounds = schedule.rounds_of_all(clients)
         else:
             rounds = math.ceil(self.epochs / schedule.local_epochs)
         return schedule.model_copy(update={"rounds": rounds})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import noisyfl.method as fl
 
 
@@ -9,13 +11,33 @@ import noisyfl.method as fl
 class Distributed(fl.ServerSide):
     """All clients start from one model, and each goes on from its own for ever.
 
-    A round's participants are drawn as ever, so that each client trains as much as it would in a
-    federation. The method's accuracy is the mean over all clients' models.
+    All of them train in every round, so that a client side that counts rounds counts each client's
+    own; there are as many as a client takes part in on average in the federation. The schedule's
+    ``rounds`` are set to that number. The method's accuracy is the mean over all clients' models.
     """
 
+    revision = 2
     reference = "FedCNI (arXiv 2304.02892), Table 1, rows Distributed ..."
 
     cost = fl.Cost(models_kept=1)
+
+    def own_schedule(self, schedule: fl.Schedule, clients: int) -> fl.Schedule:
+        """The schedule with all clients in every round."""
+        return schedule.model_copy(
+            update={"rounds": schedule.rounds_of_all(clients), "participation": 1.0}
+        )
+
+    def begin(self, federation: fl.Federation) -> None:
+        """Have all clients take part in each of the method's rounds."""
+        federation.schedule = self.own_schedule(federation.schedule, len(federation.clients))
+
+    def counted_updates(self, round: int, federation: fl.Federation) -> int:
+        """As many local updates as there are clients."""
+        return len(federation.clients)
+
+    def select(self, round: int, federation: fl.Federation) -> np.ndarray:
+        """All clients."""
+        return np.arange(len(federation.clients))
 
     def start(self, client: fl.Client, federation: fl.Federation) -> fl.Weights:
         """The client's own model; the first one, if it never trained."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from noisyfl.core.options import option
@@ -69,6 +70,13 @@ class Schedule(Component):
         return round_down(min(ordinary_rounds, sparse) / self.evaluate_every) + round_down(
             max(0, ordinary_rounds - sparse)
         )
+
+    def rounds_of_all(self, clients: int) -> int:
+        """Rounds in which all clients train that have as many local updates as the schedule's, to
+        the nearest number, at least one.
+        """
+        updates = self.rounds * self.participants(clients)
+        return max(1, math.floor(updates / clients + 0.5))
 
     def participants(self, clients: int) -> int:
         """Clients in an ordinary round: the share of all, rounded down, at least one."""

@@ -53,6 +53,7 @@ class Work:
         dataset: as specs have it (:func:`noisyfl.data.datasets.dataset.dataset`).
         settings: of the schedule, as the spec has them.
         epochs: epochs of all local updates together.
+        rounds: that the method runs, after each of which it is evaluated at most once.
         ordinary_rounds: rounds of the schedule that all local updates amount to.
         passes_of_test: passes over the test part that each network makes in an evaluation.
         layers: of one network.
@@ -67,6 +68,7 @@ class Work:
     dataset: str | Mapping[str, Any]
     settings: Mapping[str, Any]
     epochs: float
+    rounds: int
     ordinary_rounds: float
     passes_of_test: float
     layers: tuple[Layer, ...]
@@ -110,8 +112,8 @@ def likely_seconds(work: Work, speed: Speed) -> float:
     steps = work.epochs * math.ceil(work.samples / schedule.batch_size)
     samples = work.epochs * work.samples
     training = speed.training(work.layers, samples, steps, schedule.precision)
-    passes = schedule.evaluations(work.ordinary_rounds) * work.passes_of_test
-    tested = passes * work.facts.test_size
+    evaluations = min(work.rounds, schedule.evaluations(work.ordinary_rounds))
+    tested = evaluations * work.passes_of_test * work.facts.test_size
     each = training * work.effort + speed.testing(work.layers, tested)
     return speed.start + work.networks * each
 

@@ -78,6 +78,7 @@ def _work(text: str) -> Work:
         dataset=partition["dataset"],
         settings=spec["schedule"],
         epochs=extent.epochs,
+        rounds=extent.rounds,
         ordinary_rounds=extent.ordinary_rounds,
         passes_of_test=extent.passes_of_test,
         layers=layers_of(spec["model"], facts.shape, len(facts.classes)),
@@ -203,7 +204,7 @@ def _extent(text: str, clients: int) -> Extent:
             epochs += counted * local * rounds / len(asked)
         ordinary = updates / outline.participants
         between = ordinary / max(1, own.evaluations(ordinary))
-        absent = 1 - outline.participants / clients
+        absent = 1 - own.participants(clients) / clients
         return Extent(
             rounds=rounds,
             ordinary_rounds=ordinary,
