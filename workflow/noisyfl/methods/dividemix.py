@@ -260,9 +260,11 @@ class DivideMix(fl.ClientSide):
             unlabelled: both views of b other samples.
         """
         evaluating = self.own_guess == "evaluation"
-        guessed = self._guess(model, network, unlabelled, evaluating=evaluating)
-        guessed = (guessed + self._guess(model, 1 - network, unlabelled, evaluating=True)) / 2
-        own = self._guess(model, network, labelled, evaluating=evaluating)
+        once = batch.views_are_one
+        guessed = self._guess(model, network, unlabelled, once, evaluating=evaluating)
+        other = self._guess(model, 1 - network, unlabelled, once, evaluating=True)
+        guessed = (guessed + other) / 2
+        own = self._guess(model, network, labelled, once, evaluating=evaluating)
         given = functional.one_hot(batch.target[: len(own)], own.shape[1]).to(own.dtype)
         clean = batch["clean"].to(own.dtype)[:, None]
         refined, guessed = (
@@ -272,17 +274,23 @@ class DivideMix(fl.ClientSide):
         return torch.cat([refined, refined, guessed, guessed])
 
     def _guess(
-        self, model: fl.LocalModel, network: int, views: list[Tensor], *, evaluating: bool
+        self,
+        model: fl.LocalModel,
+        network: int,
+        views: list[Tensor],
+        once: bool,
+        *,
+        evaluating: bool,
     ) -> Tensor:
-        """[n, classes], the mean of the probabilities of two views, each in a pass of its own. The
-        views of a single sample share a pass: batch normalisation cannot train on one value per
-        channel.
+        """[n, classes], the mean of the probabilities of two views, each in a pass of its own, or
+        in one pass if they are the same (``once``). The views of a single sample share a pass:
+        batch normalisation cannot train on one value per channel.
         """
-        parts = [torch.cat(views)] if len(views[0]) == 1 else views
+        size = len(views[0])
+        parts = [torch.cat(views)] if size == 1 else views[:1] if once else views
         outputs = [model.look(part, network, evaluating=evaluating) for part in parts]
-        probability = torch.cat([part.logits for part in outputs]).softmax(1)
-        one, two = probability.chunk(2)
-        return (one + two) / 2
+        guesses = torch.cat([part.logits for part in outputs]).softmax(1).split(size)
+        return sum(guesses[1:], guesses[0]) / len(guesses)
 
     def _sharpened(self, probability: Tensor) -> Tensor:
         powers = probability ** (1 / self.temperature)

@@ -111,7 +111,10 @@ class JoSRC(fl.ClientSide):
     def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """(1 - alpha) L_c + alpha L_o; in the warm-up, cross-entropy of the clean samples alone."""
         _move_teacher(model, batch["follow"])
-        first, second = (model(view).logits for view in batch.views)
+        # Without augmentation both views are the same, and one pass answers for both.
+        views = batch.views[:1] if batch.views_are_one else batch.views
+        outputs = [model(view).logits for view in views]
+        first, second = outputs[0], outputs[-1]
         given = self._smoothed(batch.target, first)
         with torch.no_grad():
             clean = 1 - js_divergence(first.softmax(1), given) >= batch["threshold"]
@@ -121,8 +124,8 @@ class JoSRC(fl.ClientSide):
                 fl.cross_entropy(first, given) + fl.cross_entropy(second, given), clean
             )
         agree = first.argmax(1) == second.argmax(1)
-        one, two = (model.look(view, network=1).logits.softmax(1) for view in batch.views)
-        guess = (one + two) / 2
+        guesses = [model.look(view, network=1).logits.softmax(1) for view in views]
+        guess = (guesses[0] + guesses[-1]) / 2
         flat = (guess / self.flattening).softmax(1)
         target = torch.where(clean[:, None], given, torch.where(agree[:, None], guess, flat))
         fit = (fl.cross_entropy(first, target) + fl.cross_entropy(second, target)).mean()

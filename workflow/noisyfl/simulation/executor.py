@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -150,11 +150,18 @@ class LoopExecutor:
         pieces = self.train.pieces(client.rows[positions], sizes)
         ends = np.cumsum(sizes)
         for step, (index, pixels, end) in enumerate(zip(indices, pieces, ends, strict=True)):
-            views = tuple(
-                self._show(kind, pixels, drawn.part(end - len(index), end))
-                for kind, drawn in zip(epoch.views, draws, strict=True)
-            )
+            own = [drawn.part(end - len(index), end) for drawn in draws]
+            views = tuple(self._views(epoch.views, pixels, own))
             yield Batch(views, index, epoch.targets[index], self._extras(epoch, step), memory)
+
+    def _views(self, kinds: Sequence[str], pixels: Tensor, draws: Sequence[Draws]) -> list[Tensor]:
+        """The views of some images; those that are sure to be equal are one tensor."""
+        shown: list[Tensor] = []
+        for number, (kind, drawn) in enumerate(zip(kinds, draws, strict=True)):
+            first = kinds.index(kind)
+            equal = first < number and self.view.is_fixed(kind)
+            shown.append(shown[first] if equal else self._show(kind, pixels, drawn))
+        return shown
 
     def _show(self, kind: str, pixels: Tensor, draws: Draws) -> Tensor:
         """The images of a view, in the networks' dtype."""

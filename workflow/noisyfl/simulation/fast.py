@@ -186,10 +186,8 @@ class FastExecutor(LoopExecutor):
         parts = list(step_ranges(sizes, most))
         pieces = self.train.pieces(rows, [last - first for first, last in parts])
         for (first, last), pixels in zip(parts, pieces, strict=True):
-            shown = [
-                self._show(kind, pixels, drawn.part(first, last))
-                for kind, drawn in zip(epoch.views, draws, strict=True)
-            ]
+            own = [drawn.part(first, last) for drawn in draws]
+            shown = self._views(epoch.views, pixels, own)
             start = first
             while start < last:
                 end = start + sizes[step]

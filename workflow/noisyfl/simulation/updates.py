@@ -85,6 +85,13 @@ class Batch:
         """The first view."""
         return self.views[0]
 
+    @property
+    def views_are_one(self) -> bool:
+        """Whether all views are the same tensor, so that one pass answers for all; it is not known
+        where a GPU repeats a captured step.
+        """
+        return all(view.data_ptr() == self.images.data_ptr() for view in self.views)
+
     def __getitem__(self, name: str) -> Tensor:
         return self.extras[name]
 

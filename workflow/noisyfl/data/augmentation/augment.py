@@ -287,6 +287,11 @@ class View:
             taken[index] = brighten(images[index], light)
         return taken
 
+    def is_fixed(self, kind: str) -> bool:
+        """Whether a view always shows an image in the same way."""
+        own = AUGMENTATIONS[self.augmentation]
+        return kind == "plain" or (kind == "weak" and not (own.crop or own.resized or own.flip))
+
     def draw(
         self, kind: str, n: int, rng: np.random.Generator, sizes: Sequence[int] | None = None
     ) -> Draws:
