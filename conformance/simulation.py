@@ -105,6 +105,10 @@ class AsGiven:
             rng.views += 1
         return Draws(np.full((n, 1), number), np.zeros((n, 0)))
 
+    def is_fixed(self, kind: str) -> bool:
+        """No: views of the same kind hold other images."""
+        return False
+
     def show(self, kind: str, images: Tensor, draws: Draws) -> Tensor:
         """The drawn view of the images, float32."""
         number = int(draws.moves[0, 0]) if draws.moves.size else 0
