@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from made_up_trials import A, B, times, trials
 from noisyfl.claims.catalogue import all_claims, tables_of_claims
 from noisyfl.claims.declaration import check, claim
 from noisyfl.claims.findings import MOST, Case, Check, Finding
@@ -152,7 +153,7 @@ def test_a_case_names_its_cells(found):
 # ---------------------------------------------------------------- small made-up numbers
 
 
-def cell(method, value, noise="a", std=0.0, trials=2, starred="", **other):
+def cell(method, value, noise="a", apart=(0.001, -0.001), starred="", **other):
     columns = ("paper", "table", "dataset", "setting_scope", "partition", "variant")
     labels = dict(zip(columns, ("x", "table1", "digits", "federated", "iid", ""), strict=True))
     row = {**labels, "noise": noise, "method": method, "metric": "test_accuracy"}
@@ -161,9 +162,7 @@ def cell(method, value, noise="a", std=0.0, trials=2, starred="", **other):
         "shown_in": "x/table1",
         "row": method,
         "column": noise,
-        "ours": value,
-        "ours_std": std,
-        "ours_trials": trials,
+        **trials(value, apart),
         "ours_starred": starred,
     }
     return {**row, "ours_as_published": "True", "headroom": "", **other}
@@ -229,41 +228,58 @@ def test_what_was_not_run_is_open(accuracy):
 
 
 @pytest.mark.parametrize(
-    ("own", "std", "trials", "verdict"),
+    ("own", "apart", "verdict"),
     [
-        (80.0, 0.1, 3, "supported"),
-        (78.0, 0.1, 3, "not supported"),
-        (79.2, 1.0, 3, "undecided"),
-        (78.8, 1.0, 3, "undecided"),
+        (80.0, times(0.1, A, B), "supported"),
+        (78.0, times(0.1, A, B), "not supported"),
+        (79.2, (A, B), "undecided"),
+        (78.8, (A, B), "undecided"),
         # The same spread over many trials is a small error; that of single trials is unknown.
-        (79.2, 1.0, 400, "supported"),
-        (99.0, "", 1, "undecided"),
+        (79.2, ((1, -1) * 200, (1, 1, -1, -1) * 100), "supported"),
+        (99.0, ((0,), (0,)), "undecided"),
     ],
 )
-def test_a_lead_within_the_spread_over_trials_is_open(accuracy, own, std, trials, verdict):
-    rows = [cell("own", own, std=std, trials=trials), cell("one", 79.0, std=std, trials=trials)]
+def test_a_lead_within_the_spread_over_trials_is_open(accuracy, own, apart, verdict):
+    rows = [cell("own", own, apart=apart[0]), cell("one", 79.0, apart=apart[1])]
     assert ahead(accuracy(*rows)).verdict == verdict
+
+
+def test_what_methods_share_in_a_seed_does_not_count_where_they_are_compared(accuracy):
+    """The second seed is ten points worse for all: here the noise is worse."""
+    luck = [(5 + one, -5 - one) for one in (0.1, 0, -0.1, 0.05)]
+    rows = [
+        cell(name, mean, noise=noise, apart=apart)
+        for noise in "ab"
+        for name, mean, apart in zip(("own", "x", "y", "z"), (80, 78, 78, 78), luck, strict=True)
+    ]
+    numbers = accuracy(*rows)
+    assert ahead(numbers).verdict == "supported"
+    easier = [cell(row["method"], row["ours"] + 3, "c", apart=(5, -5)) for row in rows[:4]]
+    between = accuracy(*rows, *easier)["own"]
+    drop = Finding(tuple(check("so", between.at(noise="c") > between.at(noise="a"))))
+    assert drop.verdict == "undecided"
 
 
 @pytest.mark.parametrize(
     ("others", "verdict"),
     [
         ([], "undecided"),  # two trials of two methods say little of what others would give
-        ([0.3] * 8, "supported"),
-        ([9.0], "undecided"),  # two trials may agree by chance
+        ([0.2, -0.2] * 4, "supported"),
+        ([6.0], "undecided"),  # two trials may agree by chance
     ],
 )
 def test_what_a_mean_may_as_well_be_is_learnt_from_the_whole_column(accuracy, others, verdict):
-    rows = [cell(name, value, std=0.3, trials=2) for name, value in (("own", 80), ("one", 79.2))]
-    rows += [cell(f"{n}", 50, std=std, trials=2) for n, std in enumerate(others)]
+    rows = [cell("own", 80, apart=(0.2, -0.2)), cell("one", 79.2, apart=(-0.2, 0.2))]
+    rows += [cell(f"{n}", 50, apart=(one, -one)) for n, one in enumerate(others)]
     assert ahead(accuracy(*rows)).verdict == verdict
 
 
 def test_a_single_trial_varies_as_others_of_its_column(accuracy):
-    rows = [cell("own", 79.2, trials=1), cell("one", 79, std=1, trials=9)]
+    nine = A * 3
+    rows = [cell("own", 79.2, apart=(0,)), cell("one", 79, apart=nine)]
     assert ahead(accuracy(*rows)).verdict == "undecided"
-    elsewhere = [cell(name, 79, noise="b", std=1, trials=9) for name in ("own", "one")]
-    rows = [cell("own", 79.2, trials=1), cell("one", 79, trials=1), *elsewhere]
+    elsewhere = [cell("own", 79, "b", apart=nine), cell("one", 79, "b", apart=B * 3)]
+    rows = [cell("own", 79.2, apart=(0,)), cell("one", 79, apart=(0,)), *elsewhere]
     assert [case.holds for case in ahead(accuracy(*rows)).checks[0].cases] == [None, None]
     # Nothing follows from another dataset's trials.
     rows = rows[:2] + [{**row, "dataset": "mnist"} for row in elsewhere]
@@ -275,16 +291,16 @@ def test_a_single_trial_varies_as_others_of_its_column(accuracy):
     ("noise", "room", "other", "held"),
     [
         ("a", "", "", True),  # unknown
-        ("a", 2.1, "", True),
-        ("a", 1.9, "", None),  # two deviations of a trial are two points
-        ("a", 1.9, 5.0, True),  # one of the two settings that are compared has room
+        ("a", 2.9, "", True),
+        ("a", 2.7, "", None),  # a lead deviates by 1.41 points between seeds
+        ("a", 2.7, 5.0, True),  # one of the two settings that are compared has room
         ("none", 0, 0, True),
     ],
 )
 def test_a_case_without_room_is_not_decided(side, noise, room, other, held):
     rows = [
-        cell("own", 90, noise=noise, std=1, trials=9, headroom=room),
-        cell("one", 50, noise=noise, std=1, trials=9, headroom=other),
+        cell("own", 90, noise=noise, apart=A, headroom=room),
+        cell("one", 50, noise=noise, apart=B, headroom=other),
     ]
     ours = side(*rows)
     query = replace(cells(by="method noise"), tables=("x/table1",))
@@ -301,9 +317,10 @@ def test_a_case_without_room_is_not_decided(side, noise, room, other, held):
     assert count_cases([case]) == ("1 without headroom" if known else "1 of 1")
 
 
-@pytest.mark.parametrize(("trials", "verdict"), [(2, "undecided"), (40, "supported")])
-def test_two_trials_say_little_of_how_far_trials_lie_apart(accuracy, trials, verdict):
-    rows = [cell(name, 80, std=std, trials=trials) for name, std in (("own", 2), ("one", 1))]
+@pytest.mark.parametrize(("count", "verdict"), [(2, "undecided"), (40, "supported")])
+def test_two_trials_say_little_of_how_far_trials_lie_apart(accuracy, count, verdict):
+    apart = [1, -1] * (count // 2)
+    rows = [cell("own", 80, apart=[2 * one for one in apart]), cell("one", 80, apart=apart)]
     assert ahead(accuracy(*rows, measure="std")).verdict == verdict
 
 

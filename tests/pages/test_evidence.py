@@ -1,6 +1,8 @@
 """The pages of evidence: claims, papers' tables, leads, and what people wrote there."""
 
+import csv
 import dataclasses
+import io
 import math
 import re
 from itertools import pairwise
@@ -8,6 +10,7 @@ from itertools import pairwise
 import pytest
 from test_methods import diverge
 
+from made_up_trials import A, B, times, trials
 from noisyfl.analysis.own_size import own_size
 from noisyfl.analysis.runs import read_runs
 from noisyfl.claims.catalogue import all_claims
@@ -40,17 +43,29 @@ fedrn,B,pair,mnist,test_accuracy,90.0,percent,,,,,
 """
 
 
-def with_labels(cells, std="2"):
+_APART = times(2, A, B, [-one for one in A], [-one for one in B])
+APART = dict(zip(("A", "B", "C", "D", "oracle"), [*_APART, _APART[-1]], strict=True))
+"""How far three trials of each method lie from their mean: by two points on average, and by nothing
+that methods have in common. In a column of four their variance is 32 / 6, with six degrees of
+freedom."""
+
+ERROR = 2.447 * (32 / 6) ** 0.5 * 2**0.5
+"""Half the width of the interval of a lead over FedAvg in a single seed."""
+
+
+def with_labels(cells, apart=APART):
     """Rows with the columns that they lack, of runs of the first method over FedAvg."""
-    header, *rows = cells.splitlines()
-    more = {"table": "table6", "setting_scope": "federated", "partition": "iid"}
-    more |= {"variant": "", "ours_std": std, "ours_trials": "3", "ours_as_published": "False"}
+    rows = list(csv.DictReader(io.StringIO(cells)))
+    more = {"table": "table6", "setting_scope": "federated", "partition": "iid", "variant": ""}
     methods = {"A": "rofl", "B": "fedavg"}
-    lines = [",".join([header, "method", "noise", *more])]
     for row in rows:
-        _, name, noise, *_ = row.split(",")
-        lines.append(",".join([row, methods.get(name, name), noise, *more.values()]))
-    return "\n".join([*lines, ""])
+        row |= {**more, "method": methods.get(row["row"], row["row"]), "noise": row["column"]}
+        row |= {**trials(row["ours"], apart.get(row["row"], A)), "ours_as_published": "False"}
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 @pytest.fixture
@@ -182,16 +197,16 @@ def test_each_papers_lead_over_fedavg_is_beside_ours(tmp_path):
     cells = tmp_path / "cells.csv"
     cells.write_text(with_labels(CELLS))
     text = evidence_pages("desk", [], [], leads(read_rows(cells)), [], {})["evidence.md"]
-    # In the only column with both methods, A, which is RoFL, has 80 and B, FedAvg, 85.04. Trials
-    # vary by 2 points in each of the column's five methods of three trials: ten degrees of freedom.
-    error = 2.228 * 2 * (2 / 3) ** 0.5
+    # In the only column with both methods, A, which is RoFL, has 80 and B, FedAvg, 85.04.
+    error = ERROR / 3**0.5
     lead = f"| RoFL | MNIST, pair | +10.0\\* | -5.0\\* ± {error:.1f} (3 seeds) | +29.6 | `desk` |"
     assert f"{lead} not supported |" in text
     assert "None of these is at paper scale." in text
     for changed, verdict in (
         (CELLS.replace("85.04", "70.0"), "supported"),
         (CELLS.replace("85.04", "83.2"), "undecided"),
-        (CELLS.replace("29.6", "3.9"), "undecided"),  # two deviations are four points
+        (CELLS.replace("29.6", "6.5"), "undecided"),  # two deviations of a lead are 6.53 points
+        (CELLS.replace("29.6", "6.6"), "not supported"),
     ):
         cells.write_text(with_labels(changed))
         (one,) = leads(read_rows(cells))
@@ -202,16 +217,17 @@ def test_a_lead_of_a_papers_own_size_is_told_with_the_deviation_of_smaller_trial
     cells = tmp_path / "cells.csv"
     cells.write_text(with_labels(CELLS))
     smaller = read_rows(cells)
-    one_trial = {"ours_as_published": "True", "ours_std": "", "ours_trials": "1"}
-    own = [{**row, **one_trial, "column": "own", "ours": row["ours"] and "80"} for row in smaller]
-    own[0]["ours"] = "90"
+    own = [
+        {**row, **trials(row["ours"] and "80"), "column": "own", "ours_as_published": "True"}
+        for row in smaller
+    ]
+    own[0] |= trials("90")
     (alone,) = leads(own)
     assert math.isnan(alone.error)
     assert alone.verdict == "undecided"
     (lead,) = leads(own, smaller)
     assert (lead.ours, lead.as_published, lead.verdict) == (10, True, "supported")
-    # Ten cells of MNIST have three trials each: twenty degrees of freedom.
-    assert lead.error == pytest.approx(2.086 * 2 * 2**0.5, rel=1e-3)
+    assert lead.error == pytest.approx(ERROR, rel=1e-3)
 
 
 def test_of_variants_that_count_is_the_one_that_the_paper_prints_most_for(tmp_path):
@@ -224,8 +240,8 @@ def test_of_variants_that_count_is_the_one_that_the_paper_prints_most_for(tmp_pa
     (lead,) = leads([variant, own, level])
     assert (lead.published, lead.ours) == (pytest.approx(10), pytest.approx(80 - 85.04))
     assert lead.headroom.points == 29.6
-    (far,) = leads([{**own, "ours_std": "9"}, level])
-    (near,) = leads([{**own, "ours_std": "0.1"}, level])
+    far_apart = times(9, A)[0]
+    (far,), (near,) = (leads([{**own, **trials(80, apart)}, level]) for apart in (far_apart, A))
     assert far.error > 2 * near.error
     (one,) = leads([{**own, "ours_as_published": "True"}, {**level, "ours_as_published": "False"}])
     assert not one.as_published

@@ -3,8 +3,9 @@
 import math
 
 import pytest
-from test_evidence import CELLS, with_labels
+from test_evidence import APART, CELLS, with_labels
 
+from made_up_trials import times
 from noisyfl.pages.paper_tables import PaperTable, paper_tables
 
 
@@ -42,15 +43,19 @@ def test_a_number_that_two_tables_show_is_in_both(tables):
 
 def test_a_rank_correlation_moves_as_far_as_seeds_lie_apart(tables):
     def found(std):
-        ((one,),) = [table.correlations for table in tables(with_labels(CELLS, std))]
+        apart = {name: times(std, one)[0] for name, one in APART.items()}
+        ((one,),) = [table.correlations for table in tables(with_labels(CELLS, apart))]
         assert (one.column, one.correlation, one.rows) == ("pair", pytest.approx(0.8), 4)
         return one
 
-    assert found("0.1").moved == pytest.approx((0.8, 0.8))
-    low, high = found("40").moved
+    assert found(0.05).moved == pytest.approx((0.8, 0.8))
+    low, high = found(20).moved
     assert low < 0 < 0.9 < high
-    assert math.isnan(found("").moved[0])
-    assert found("").text == "0.80"
+    ((alone,),) = [
+        one.correlations for one in tables(with_labels(CELLS, dict.fromkeys(APART, (0,))))
+    ]
+    assert math.isnan(alone.moved[0])
+    assert alone.text == "0.80"
 
 
 def test_rows_of_several_metrics_are_not_ranked_with_each_other(tables):

@@ -81,17 +81,21 @@ class Cell:
     def row(self) -> dict[str, Any]:
         """The cell in one row: what its rows of the frame have in common, and our number.
 
-        Ours is ``mean``, ``std``, ``trials`` and ``starred``; ``difference`` and ``verdict`` say
-        how it compares, and ``runs`` lists ids. Numbers are rounded to six decimals, which hides
-        floating-point noise.
+        Ours is ``mean``, ``std``, ``trials`` and ``starred``, with the ``values`` of its trials and
+        their ``seeds``, or of the columns that it averages, by number; ``difference`` and
+        ``verdict`` say how it compares, and ``runs`` lists ids. Numbers are rounded to six
+        decimals, which hides floating-point noise.
         """
         ours = self.summary
+        counted = [row for row in self.rows if not math.isnan(row["value"])]
         return {
             **self.facts,
             "mean": round_number(ours.mean if ours else None),
             "std": round_number(ours.std if ours else None),
             "trials": ours.trials if ours else 0,
             "starred": bool(ours and ours.starred),
+            "seeds": " ".join(str(row["seed"] or row["trial"]) for row in counted),
+            "values": " ".join(str(round_number(row["value"])) for row in counted),
             "difference": round_number(self.difference),
             "verdict": self.verdict,
             "runs": " ".join(self.runs),

@@ -21,6 +21,7 @@ from noisyfl.specs.published import KEY, Published
 OURS = {
     **{name: name for name in ("shown_in", "row", "column")},
     **{"ours": "mean", "ours_std": "std", "ours_trials": "trials", "ours_starred": "starred"},
+    **{"ours_seeds": "seeds", "ours_values": "values"},
     "ours_as_published": "as_published",
     "headroom": "headroom",
     **{name: name for name in ("difference", "verdict", "runs")},
@@ -33,9 +34,10 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
 
     A published number that no cell of the tables shows has no number of ours, and the verdict
     ``not run``; one that several cells show has a row for each. Ours is in the unit of the
-    published number, except that shares are always in percent; ``ours_as_published`` says whether
-    it was made exactly in the paper's setting, and ``headroom`` by how many points the oracle leads
-    FedAvg there, in the same statistic, if both are trained.
+    published number, except that shares are always in percent; ``ours_values`` are the trials that
+    it averages, and ``ours_seeds`` their seeds. ``ours_as_published`` says whether it was made
+    exactly in the paper's setting, and ``headroom`` by how many points the oracle leads FedAvg
+    there, in the same statistic, if both are trained.
 
     Args:
         frame: of all tables, see :mod:`noisyfl.analysis.frame`: one without published numbers may
@@ -56,7 +58,7 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
     ours = pd.DataFrame(rows, dtype=object).reindex(columns=[*LABELS, *OURS.values()])
     ours.columns = pd.Index([*KEY, *OURS])
     both = numbers.merge(ours, on=list(KEY), how="left", validate="one_to_many")
-    return both.fillna({"ours_trials": 0, "verdict": NOT_RUN})
+    return both.fillna({"ours_trials": 0, "ours_seeds": "", "ours_values": "", "verdict": NOT_RUN})
 
 
 def headrooms(frame: pd.DataFrame, statistic: str) -> pd.Series:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,20 +14,19 @@ import numpy as np
 
 from noisyfl.analysis.clients import client_features, first_values, last_values, ranks_from_0_to_1
 from noisyfl.analysis.curves import mean_curve
-from noisyfl.analysis.frame import rows_by_trial, summaries
+from noisyfl.analysis.frame import rows_by_trial
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.noisy_clients import SCORES, correctly_flagged
 from noisyfl.analysis.pairs import PAIRS
 from noisyfl.analysis.runs import Run, read_run
-from noisyfl.analysis.statistics import Spread
+from noisyfl.analysis.statistics import Spreads
 from noisyfl.claims.labels import WORK, Label
 from noisyfl.claims.lines import Line, cells_and_lines, lines_of
 from noisyfl.claims.numbers import Entry
 from noisyfl.claims.query import Query
-from noisyfl.claims.sources import Source, draws_of_error
+from noisyfl.claims.sources import Column, Group, Source, draws_of_error, pooled, spreads_at
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.options import find
-from noisyfl.core.randomness import stream
 from noisyfl.data import noisy_partition
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.specs.descriptions import Description
@@ -60,48 +61,28 @@ class Artifacts:
         """The runs of a line that did not diverge."""
         return [run for run in map(self.run, line.runs) if not run.diverged]
 
-    def summary(self, line: Line, metric: str) -> tuple[float, float, int] | None:
-        """A cell's mean, standard deviation (NaN if unknown) and number of trials, or None."""
+    def values(self, line: Line, metric: str) -> dict[int, float]:
+        """The numbers of a cell's trials by seed, as far as these count."""
         rows = rows_by_trial([self.run(run) for run in line.runs], metric, line.statistic)
-        found = summaries(rows).get(line.statistic)
-        if found is None:
-            return None
-        return found.mean, float("nan") if found.std is None else found.std, found.trials
+        return {row["seed"]: row["value"] for row in rows if not math.isnan(row["value"])}
 
     @functools.cache  # noqa: B019
-    def spread(self, table: str, column: str, dataset: str, metric: str) -> Spread:
-        """How far trials of the cells of a column, or of the lines of a panel, lie apart.
+    def spreads(self, metric: str) -> dict[Group, Spreads]:
+        """How far trials of cells lie apart, in the tables of all papers, by group of cells."""
+        columns: defaultdict[Column, list[Mapping[int, float]]] = defaultdict(list)
+        for line in itertools.chain(*(cells_and_lines(*part) for part in self.parts.items())):
+            if line.statistic and len(line.runs) > 1:
+                columns[self._column(line, metric)].append(self.values(line, metric))
+        return pooled(columns)
 
-        Where none of them has several trials, it is that of all tables' cells of a dataset.
-
-        Args:
-            table: the table or figure, as ``<experiment>/<name>``.
-            dataset: of the cell that is asked for; others of its column may have another dataset.
-            metric: of the cells, see :data:`noisyfl.analysis.metrics.METRICS`.
-        """
-        cells = cells_and_lines(table, self.parts[table])
-        own = self._pool([one for one in cells if one.place.column == column and one.runs], metric)
-        return own if own.freedom else self._of_dataset(dataset, metric)
-
-    def errors(self, line: Line, metric: str, std: float, trials: int) -> np.ndarray:
+    def errors(self, line: Line, metric: str, trials: Mapping[int, float]) -> np.ndarray:
         """How far a mean over a line's trials may be off, see :func:`draws_of_error`."""
-        place = line.place
-        spread = self.spread(place.table, place.column, self._dataset(line), metric)
-        return draws_of_error(spread, metric, std, trials, stream(0, line.runs[0], metric))
+        column, cell = self._column(line, metric), (line.runs[0], metric)
+        return draws_of_error(spreads_at(column, self.spreads(metric)), trials, column, cell)
 
-    @functools.cache  # noqa: B019
-    def _of_dataset(self, dataset: str, metric: str) -> Spread:
-        """How far trials of the cells of a dataset lie apart, in the tables of all papers."""
-        lines = itertools.chain(*(cells_and_lines(*part) for part in self.parts.items()))
-        several = (line for line in lines if line.statistic and len(line.runs) > 1)
-        return self._pool([one for one in several if self._dataset(one) == dataset], metric)
-
-    def _pool(self, lines: Sequence[Line], metric: str) -> Spread:
-        summaries = (self.summary(line, metric) for line in lines if line.statistic)
-        return Spread.pool((std, trials) for _, std, trials in filter(None, summaries))
-
-    def _dataset(self, line: Line) -> str:
-        return str(self.run(line.runs[0]).spec["noisy_partition"]["dataset"])
+    def _column(self, line: Line, metric: str) -> Column:
+        dataset = str(self.run(line.runs[0]).spec["noisy_partition"]["dataset"])
+        return Column(line.place.table, line.place.column, dataset, metric)
 
     def sources(self) -> dict[str, Source]:
         """The source of each kind of numbers, see :mod:`noisyfl.claims.query`."""
@@ -140,10 +121,9 @@ def _not_run(kind: str, line: Line, metric: str) -> Iterator[Entry]:
 
 
 def _of_tables(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
-    summary = artifacts.summary(line, metric)
-    if summary is not None:
-        mean, std, trials = summary
-        values = mean + artifacts.errors(line, metric, std, trials)
+    trials = artifacts.values(line, metric)
+    if trials:
+        values = np.mean(list(trials.values())) + artifacts.errors(line, metric, trials)
         yield Entry({**line.labels, "metric": metric}, values, line.place)
 
 
@@ -155,7 +135,8 @@ def _by_work(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Iterat
     if unit == "ordinary_rounds":
         work = 100 * work / trials[0].spec["schedule"]["rounds"]
     # A trial that lies higher than others does so along its whole curve.
-    errors = artifacts.errors(line, metric, float("nan"), len(trials))
+    unknown = {trial.spec["seed"]: math.nan for trial in trials}
+    errors = artifacts.errors(line, metric, unknown)
     for at, value in zip(work, METRICS[metric].factor * values, strict=True):
         labels = {**line.labels, "metric": metric, WORK: round(float(at), 3)}
         yield Entry(labels, value + errors, line.place)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from noisyfl.analysis.metrics import ACCURACY
 from noisyfl.analysis.names import BASELINE
-from noisyfl.analysis.statistics import Headroom, Spread, verdict_on_lead
-from noisyfl.claims.sources import headroom_of, spread_of, spreads_of
+from noisyfl.analysis.statistics import Headroom, Spreads, verdict_on_lead
+from noisyfl.analysis.summaries import summary
+from noisyfl.claims.sources import (
+    Group,
+    column_of,
+    headroom_of,
+    spreads_at,
+    spreads_of,
+    trials_of,
+)
 from noisyfl.specs.published import PAPERS, SCALES
 
 
 @dataclass(frozen=True)
 class Lead:
-    """A paper's own method compared with FedAvg in a column of the paper's tables; in points.
+    """A paper's own method compared with FedAvg in a column of its tables, on the seeds that both
+    have; in points.
 
     Attributes:
         paper: a key of :data:`noisyfl.specs.published.PAPERS`.
@@ -27,7 +37,7 @@ class Lead:
         ours: our lead.
         ours_starred: the same of ours.
         error: half the width of its interval of 95 %; NaN if that is unknown.
-        trials: the seeds of our method and of FedAvg.
+        seeds: how many both have.
         headroom: None if it is unknown.
         as_published: whether ours is of the paper's own setting.
     """
@@ -41,7 +51,7 @@ class Lead:
     ours: float
     ours_starred: bool
     error: float
-    trials: tuple[int, int]
+    seeds: int
     headroom: Headroom | None
     as_published: bool
 
@@ -54,7 +64,7 @@ class Lead:
 def leads(
     rows: Sequence[Mapping[str, str]], others: Sequence[Mapping[str, str]] = ()
 ) -> list[Lead]:
-    """Every paper's lead where it prints both numbers, and both are run here.
+    """Every paper's lead where it prints both numbers, and both are run here with the same seed.
 
     Of several variants of its own method the one counts for which the paper prints most.
 
@@ -75,22 +85,22 @@ def leads(
 
 
 def _of_column(
-    rows: Sequence[Mapping[str, str]], spreads: Mapping[tuple[str, ...], Spread]
+    rows: Sequence[Mapping[str, str]], spreads: Mapping[Group, Spreads]
 ) -> Iterator[Lead]:
-    """The lead in a column, if it has both methods."""
+    """The lead in a column, if it has both methods with the same seed."""
     own = [row for row in rows if row["method"].partition("_")[0] == row["paper"]]
     level = [row for row in rows if row["method"] == BASELINE]
     if not own or len(level) != 1:
         return
     pair = max(own, key=lambda row: float(row["value"])), level[0]
-    published, ours = (
-        float(pair[0][name]) * scale - float(pair[1][name]) * scale
-        for name, scale in (("value", SCALES[pair[0]["unit"]]), ("ours", 1.0))
-    )
-    trials = int(pair[0]["ours_trials"]), int(pair[1]["ours_trials"])
-    spread = spread_of(pair[0], spreads)
-    stds = (float(row["ours_std"] or "nan") for row in pair)
-    errors = (spread.error(std, count) for std, count in zip(stds, trials, strict=True))
+    published = (float(pair[0]["value"]) - float(pair[1]["value"])) * SCALES[pair[0]["unit"]]
+    own_trials, level_trials = map(trials_of, pair)
+    leads = [own_trials[seed] - level_trials[seed] for seed in own_trials.keys() & level_trials]
+    if not leads:
+        return
+    ours, own_spread = summary(leads), spreads_at(column_of(pair[0]), spreads).own
+    # The methods' own parts are independent. A few seeds may agree by chance.
+    deviation = max(math.sqrt(2) * own_spread.std, ours.std or 0.0)
     yield Lead(
         paper=pair[0]["paper"],
         table=pair[0]["shown_in"].replace("/", "_"),
@@ -98,10 +108,10 @@ def _of_column(
         column=pair[0]["column"],
         published=published,
         starred=any(row["converged"] == "false" for row in pair),
-        ours=ours,
+        ours=ours.mean,
         ours_starred=any(row["ours_starred"] == "True" for row in pair),
-        error=spread.half_width(*errors),
-        trials=trials,
+        error=own_spread.half_width(deviation / math.sqrt(ours.trials)),
+        seeds=ours.trials,
         headroom=headroom_of(pair[1], spreads),
         as_published=all(row["ours_as_published"] == "True" for row in pair),
     )

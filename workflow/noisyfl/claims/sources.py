@@ -12,12 +12,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from noisyfl.analysis.metrics import ACCURACY, METRICS
 from noisyfl.analysis.published_cells import read_cells
-from noisyfl.analysis.statistics import DRAWS, Headroom, Spread, draws_of_deviation
+from noisyfl.analysis.statistics import DRAWS, Headroom, Spreads, draws_of_deviation
 from noisyfl.claims.labels import AS_PUBLISHED, Place, cell_labels, printed_place
 from noisyfl.claims.numbers import Entry, Numbers
 from noisyfl.claims.query import Query
@@ -81,63 +82,106 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     return list(cells.values())
 
 
-def spreads_of(rows: Sequence[Mapping[str, str]]) -> dict[tuple[str, ...], Spread]:
-    """How far trials lie apart in each group of cells that has several, see :func:`_groups`; cells
-    that average others do not count, as their deviation is between settings.
+class Column(NamedTuple):
+    """The cells of a table's column whose trials share a seed's luck.
+
+    Attributes:
+        table: as ``<experiment>/<name>``.
+        column: its name.
+        dataset: of the cells; others of the column may have another one.
+        metric: of the cells, see :data:`noisyfl.analysis.metrics.METRICS`.
     """
-    trials: defaultdict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
-    for row in (row for row in rows if not _averages(row)):
-        for group in _groups(row):
-            trials[group].append((float(row["ours_std"] or "nan"), int(row["ours_trials"])))
-    spreads = {group: Spread.pool(of_cells) for group, of_cells in trials.items()}
-    return {group: spread for group, spread in spreads.items() if spread.freedom}
+
+    table: str
+    column: str
+    dataset: str
+    metric: str
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups over which its spreads may be pooled, the smallest first: itself, the table's
+        columns with its dataset, and all with its dataset.
+        """
+        return self, (self.table, self.dataset, self.metric), (self.dataset, self.metric)
 
 
-def spread_of(row: Mapping[str, str], spreads: Mapping[tuple[str, ...], Spread]) -> Spread:
-    """The spread of the smallest group of a cell in which it is known."""
-    return next((spreads[group] for group in _groups(row) if group in spreads), Spread())
+Group = tuple[str, ...]
+"""Columns over which spreads are pooled, see :attr:`Column.groups`."""
 
 
-def headroom_of(
-    row: Mapping[str, str], spreads: Mapping[tuple[str, ...], Spread]
-) -> Headroom | None:
+def pooled(columns: Mapping[Column, Sequence[Mapping[int, float]]]) -> dict[Group, Spreads]:
+    """How far trials lie apart in each group of columns, by the trials of their cells."""
+    groups = defaultdict(list)
+    for column, cells in columns.items():
+        for group in column.groups:
+            groups[group].append(cells)
+    return {group: Spreads.pool(found) for group, found in groups.items()}
+
+
+def spreads_at(column: Column, spreads: Mapping[Group, Spreads]) -> Spreads:
+    """The spreads of a column, by those of groups."""
+    return Spreads.of_smallest([spreads.get(group, Spreads()) for group in column.groups])
+
+
+def spreads_of(rows: Iterable[Mapping[str, str]]) -> dict[Group, Spreads]:
+    """How far trials lie apart in each group of cells; those that average others do not count, as
+    their deviation is between settings.
+    """
+    columns: defaultdict[Column, list[dict[int, float]]] = defaultdict(list)
+    for row in rows:
+        if not _averages(row):
+            columns[column_of(row)].append(trials_of(row))
+    return pooled(columns)
+
+
+def trials_of(row: Mapping[str, str]) -> dict[int, float]:
+    """The numbers of a cell's trials by seed; of one that averages others, theirs from 1."""
+    seeds, values = (row[name].split() for name in ("ours_seeds", "ours_values"))
+    return dict(zip(map(int, seeds), map(float, values), strict=True))
+
+
+def column_of(row: Mapping[str, str]) -> Column:
+    """The column of a cell."""
+    return Column(row["shown_in"], row["column"], row["dataset"], row["metric"])
+
+
+def headroom_of(row: Mapping[str, str], spreads: Mapping[Group, Spreads]) -> Headroom | None:
     """The headroom in the setting of a cell; None if it is unknown, or if there is no noise: then
     the oracle is FedAvg, and what a paper says of that setting is not about what noise takes.
     """
     if row["noise"] == "none" or not row["headroom"]:
         return None
-    return Headroom(float(row["headroom"]), spread_of(row, spreads).std)
+    deviation = spreads_at(column_of(row), spreads).own.std
+    return Headroom(float(row["headroom"]), math.sqrt(2) * deviation)
 
 
 def draws_of_error(
-    spread: Spread, metric: str, std: float, trials: int, rng: np.random.Generator
+    spreads: Spreads, trials: Mapping[int, float], column: Column, cell: Sequence[str]
 ) -> np.ndarray:
     """How far a mean over trials may be off, float64 [1 + draws], of which the first is 0.
 
-    The draws are from Student's t distribution, scaled by the standard error. If no cell of the
-    group has several trials, an accuracy or a share may be anything, and a cost is taken as it is.
+    If no cell of the group has several trials, an accuracy or a share may be anything, and a cost
+    is taken as it is.
 
     Args:
-        spread: of the group.
-        metric: what the mean is of, see :data:`noisyfl.analysis.metrics.METRICS`.
-        std: the standard deviation over the trials; NaN if it is unknown.
+        trials: their values by seed; NaN if these tell nothing.
+        cell: names the cell.
     """
-    if spread.freedom and trials:
-        draws = spread.error(std, trials) * rng.standard_t(spread.freedom, size=DRAWS)
-        return np.append(0.0, draws)
-    unknown = METRICS[metric].unit == "percent"
+    if spreads.own.freedom and trials:
+        return np.append(0.0, spreads.draws(trials, column, cell))
+    unknown = METRICS[column.metric].unit == "percent"
     return np.append(0.0, np.full(DRAWS, math.nan if unknown else 0.0))
 
 
-def draws_of_cell(row: Mapping[str, str], spreads: Mapping[tuple[str, ...], Spread]) -> np.ndarray:
+def draws_of_cell(row: Mapping[str, str], spreads: Mapping[Group, Spreads]) -> np.ndarray:
     """Our mean in a cell, and draws of what it may be with other seeds, float64 [1 + draws]; see
     :func:`draws_of_error`.
     """
-    mean, std = (float(row[key] or "nan") for key in ("ours", "ours_std"))
-    own = math.nan if _averages(row) else std
-    rng = stream(0, "mean", *_cell(row))
-    trials = int(row["ours_trials"])
-    return mean + draws_of_error(spread_of(row, spreads), row["metric"], own, trials, rng)
+    trials, column = trials_of(row), column_of(row)
+    if _averages(row):  # how far settings lie apart is not how far seeds do
+        trials = dict.fromkeys(trials, math.nan)
+    found = draws_of_error(spreads_at(column, spreads), trials, column, _cell(row))
+    return float(row["ours"] or "nan") + found
 
 
 def _cell(row: Mapping[str, str]) -> list[str]:
@@ -146,7 +190,7 @@ def _cell(row: Mapping[str, str]) -> list[str]:
 
 
 def _our_entries(
-    rows: Sequence[Mapping[str, str]], spreads: Mapping[tuple[str, ...], Spread]
+    rows: Sequence[Mapping[str, str]], spreads: Mapping[Group, Spreads]
 ) -> list[Entry]:
     found: list[Entry] = []
     for row in rows:
@@ -196,13 +240,6 @@ def _entries_of(
 def _averages(row: Mapping[str, str]) -> bool:
     """Whether a cell is the mean of cells in other settings."""
     return row["noise"].startswith("mean_over(")
-
-
-def _groups(row: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
-    """The groups of cells over which a cell's spread may be pooled, the smallest first: its column,
-    and all cells of its dataset.
-    """
-    return (row["shown_in"], row["column"], row["metric"]), (row["dataset"], row["metric"])
 
 
 def _by_labels(numbers: Sequence[Entry]) -> Source:

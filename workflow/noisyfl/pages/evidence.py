@@ -81,14 +81,13 @@ def _lead(lead: Lead, scale: str) -> list[str]:
     """A paper's lead and ours, as the texts of seven columns."""
     dataset = DATASETS.get(lead.dataset, lead.dataset)
     setting = lead.column if dataset in lead.column else f"{dataset}, {lead.column}"
-    seeds = " and ".join(map(str, sorted(set(lead.trials))))
     star = "\\*" if lead.ours_starred else ""
     error = "" if math.isnan(lead.error) else f" ± {number(lead.error)}"
     return [
         PAPERS[lead.paper],
         setting,
         f"{lead.published:+.1f}" + ("\\*" if lead.starred else ""),
-        f"{lead.ours:+.1f}{star}{error} ({seeds} {'seed' if seeds == '1' else 'seeds'})",
+        f"{lead.ours:+.1f}{star}{error} ({lead.seeds} {'seed' if lead.seeds == 1 else 'seeds'})",
         f"{lead.headroom.points:+.1f}" if lead.headroom else "",
         "the paper's" if lead.as_published else f"`{scale}`",
         lead.verdict,

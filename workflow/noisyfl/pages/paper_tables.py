@@ -12,8 +12,8 @@ import pandas as pd
 
 from noisyfl.analysis.metrics import ACCURACY
 from noisyfl.analysis.published_cells import read_cells
-from noisyfl.analysis.statistics import LEVEL, ORACLE, Spread
-from noisyfl.claims.sources import draws_of_cell, read_rows, spreads_of
+from noisyfl.analysis.statistics import LEVEL, ORACLE, Spreads
+from noisyfl.claims.sources import Group, draws_of_cell, read_rows, spreads_of
 from noisyfl.specs.published import SCALES
 
 HEADROOM_ROW = "*Headroom: oracle − FedAvg*"
@@ -115,7 +115,7 @@ def paper_tables(cells: Path) -> list[PaperTable]:
 
 
 def _paper_table(
-    paper: str, table: str, numbers: pd.DataFrame, spreads: Mapping[tuple[str, ...], Spread]
+    paper: str, table: str, numbers: pd.DataFrame, spreads: Mapping[Group, Spreads]
 ) -> Iterator[PaperTable]:
     """A table with the columns of which at least half is run; none without such."""
     share = numbers.groupby("column")["ours"].transform(lambda ours: ours.notna().mean())
@@ -152,7 +152,7 @@ def _texts(numbers: pd.Series, starred: pd.Series) -> pd.Series:
 
 
 def _correlation(
-    column: str, numbers: pd.DataFrame, spreads: Mapping[tuple[str, ...], Spread]
+    column: str, numbers: pd.DataFrame, spreads: Mapping[Group, Spreads]
 ) -> Iterator[RankCorrelation]:
     """How similarly a column ranks the federated methods, without the oracle, which are rivals;
     nothing if it has too few, or rows that are not to be ranked with each other.
