@@ -88,7 +88,7 @@ class Column(NamedTuple):
     Attributes:
         table: as ``<experiment>/<name>``.
         column: its name.
-        dataset: of the cells; others of the column may have another one.
+        dataset: of the cells; others of the column may have another dataset.
         metric: of the cells, see :data:`noisyfl.analysis.metrics.METRICS`.
     """
 

@@ -336,7 +336,8 @@ def average_centroids(local: Tensor, before: Tensor | None) -> Tensor:
         local: [clients, classes, width].
         before: the last global ones. A client's centroid is weighted by its cosine similarity to
             the last global one of the class, or by 0 where that is negative; where there is no last
-            one, clients count alike.
+            one, clients count alike. So a client without a sample of a class, which sends back
+            what it was sent, has the largest weight.
     """
     known = local.any(2).to(local.dtype)
     if before is None:
