@@ -25,6 +25,7 @@ from noisyfl.experiments.config import PUBLISHED
 from noisyfl.pages.evidence import evidence_pages, write_evidence
 from noisyfl.pages.evidence_paths import PAGES
 from noisyfl.pages.explanations import Why, read_reasons
+from noisyfl.pages.paper_tables import paper_tables
 from noisyfl.specs.published import KEY, PAPERS, read_published
 from small_tables import LOW, content, table_in
 
@@ -259,3 +260,29 @@ def test_every_reason_is_of_what_its_scale_can_print(folder):
     assert set(papers) <= set(PAPERS)
     tables = {name.replace("/", "_") for name in plan.tables}
     assert {table for reasons in papers.values() for table in reasons.tables} <= tables
+
+
+def test_a_papers_page_begins_with_what_its_numbers_say(tmp_path):
+    cells = tmp_path / "cells.csv"
+    cells.write_text(with_labels(CELLS))
+    found = leads(read_rows(cells))
+    judgements = [
+        Judgement(claim, Finding(()), Finding((Check("", (Case("", "", 1.0, True),)),)))
+        for name, claim in all_claims().items()
+        if name.startswith("rofl-0")
+    ]
+
+    def first(leads):
+        page = evidence_pages("desk", judgements, paper_tables(cells), leads, [], {})
+        return re.findall(r"^In short: (.*)", page["evidence/rofl.md"], re.MULTILINE)[0]
+
+    assert first(found) == (
+        "Whether its method is better than FedAvg "
+        "([leads](../evidence.md#each-papers-method-and-fedavg)): 1 not supported. "
+        "The lead is -5.0 points, in the paper +10.0. Its claims: 9 supported. "
+        "The rank correlation of our numbers with the paper's: 0.80 in 1 column, 0.80 in the median."
+    )
+    (lead,) = found
+    more = [*found, dataclasses.replace(lead, ours=20.0, error=1.0)]
+    assert "1 supported, 1 not supported. The lead is -5.0 to +20.0 points" in first(more)
+    assert first([]).startswith("Its claims: 9 supported. The rank")

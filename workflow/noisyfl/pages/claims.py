@@ -13,6 +13,7 @@ from noisyfl.analysis.published_cells import read_cells
 from noisyfl.analysis.statistics import UNDECIDED, VERDICTS
 from noisyfl.claims.findings import OURS, Case, Check, Finding
 from noisyfl.claims.judgement import Judgement, write_judgements
+from noisyfl.claims.leads import Lead
 from noisyfl.core.artifacts import replacing
 from noisyfl.pages.html import render
 from noisyfl.pages.markdown import escape_markdown, head, row
@@ -171,9 +172,9 @@ def warnings(cells: Path) -> list[str]:
     return found
 
 
-def tally(findings: Sequence[Finding]) -> str:
-    """How many claims have each verdict, in words."""
-    counts = Counter(finding.verdict for finding in findings)
+def tally(judged: Sequence[Finding | Lead]) -> str:
+    """How many claims or leads have each verdict, in words."""
+    counts = Counter(one.verdict for one in judged)
     return ", ".join(f"{counts[one]} {one}" for one in VERDICTS if counts[one])
 
 

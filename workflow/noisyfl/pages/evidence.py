@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from noisyfl.analysis.names import DATASETS
 from noisyfl.analysis.own_size import OwnSize
 from noisyfl.analysis.statistics import UNDECIDED
@@ -21,6 +23,7 @@ from noisyfl.claims.leads import Lead
 from noisyfl.claims.leads import leads as leads_of
 from noisyfl.claims.sources import read_rows
 from noisyfl.core.artifacts import replacing
+from noisyfl.pages.claims import tally
 from noisyfl.pages.evidence_paths import CLAIMS
 from noisyfl.pages.explanations import PaperReasons, read_reasons, template
 from noisyfl.pages.paper_tables import PaperTable, paper_tables
@@ -45,6 +48,7 @@ def evidence_pages(
         reasons: people's paragraphs, by paper.
     """
     claims = {paper: [one for one in judgements if one.claim.paper == paper] for paper in PAPERS}
+    own_tables = {paper: [one for one in tables if one.paper == paper] for paper in PAPERS}
     pages = {
         "evidence.md": template("first.md.jinja").render(
             scale=scale,
@@ -69,9 +73,12 @@ def evidence_pages(
         pages[f"evidence/{paper}.md"] = template("paper.md.jinja").render(
             name=name,
             scale=scale,
+            in_short_of_all=_in_short(
+                [one for one in leads if one.paper == paper], claims[paper], own_tables[paper]
+            ),
             shown=[one for one in claims[paper] if _has_decided_cases(one)],
             others=[one for one in claims[paper] if not _has_decided_cases(one)],
-            tables=[part for part in tables if part.paper == paper],
+            tables=own_tables[paper],
             reasons=reasons.get(paper, PaperReasons()),
         )
     return pages
@@ -92,6 +99,35 @@ def _lead(lead: Lead, scale: str) -> list[str]:
         "the paper's" if lead.as_published else f"`{scale}`",
         lead.verdict,
     ]
+
+
+def _in_short(
+    leads: Sequence[Lead], claims: Sequence[Judgement], tables: Sequence[PaperTable]
+) -> str:
+    """What the page of a paper says, in a few sentences."""
+    sentences = []
+    if leads:
+        ours, printed = ([getattr(one, name) for one in leads] for name in ("ours", "published"))
+        sentences.append(
+            "Whether its method is better than FedAvg "
+            f"([leads](../evidence.md#each-papers-method-and-fedavg)): {tally(leads)}. "
+            f"The lead is {_range(ours, '+z.1f')} points, in the paper {_range(printed, '+z.1f')}."
+        )
+    sentences.append(f"Its claims: {tally([one.ours for one in claims])}.")
+    found = [one.correlation for table in tables for one in table.correlations]
+    if found:
+        columns = "1 column" if len(found) == 1 else f"{len(found)} columns"
+        sentences.append(
+            f"The rank correlation of our numbers with the paper's: {_range(found, 'z.2f')} in "
+            f"{columns}, {np.median(found):z.2f} in the median."
+        )
+    return " ".join(sentences)
+
+
+def _range(numbers: Sequence[float], form: str) -> str:
+    """The smallest and the largest number."""
+    ends = dict.fromkeys(f"{one:{form}}" for one in (min(numbers), max(numbers)))
+    return " to ".join(ends)
 
 
 def _own_size(found: OwnSize) -> list[str]:
