@@ -280,7 +280,8 @@ def test_a_papers_page_begins_with_what_its_numbers_say(tmp_path):
         "Whether its method is better than FedAvg "
         "([leads](../evidence.md#each-papers-method-and-fedavg)): 1 not supported. "
         "The lead is -5.0 points, in the paper +10.0. Its claims: 9 supported. "
-        "The rank correlation of our numbers with the paper's: 0.80 in 1 column, 0.80 in the median."
+        "The rank correlation of our numbers with the paper's: 0.80 in 1 column, "
+        "0.80 in the median."
     )
     (lead,) = found
     more = [*found, dataclasses.replace(lead, ours=20.0, error=1.0)]
