@@ -37,6 +37,7 @@ def evidence_pages(
     leads: Sequence[Lead],
     own: Sequence[OwnSize],
     reasons: Mapping[str, PaperReasons],
+    cells: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, str]:
     """The pages as Markdown, by their paths: all of :data:`~noisyfl.pages.evidence_paths.PAGES`.
 
@@ -46,6 +47,7 @@ def evidence_pages(
         leads: of each paper's own method over FedAvg.
         own: the paper-scale cells.
         reasons: people's paragraphs, by paper.
+        cells: every published number once, with ours.
     """
     claims = {paper: [one for one in judgements if one.claim.paper == paper] for paper in PAPERS}
     own_tables = {paper: [one for one in tables if one.paper == paper] for paper in PAPERS}
@@ -56,6 +58,7 @@ def evidence_pages(
             claims=claims,
             failing=[one for one in judgements if _only_fails(one)],
             verdicts=Counter(one.verdict for one in leads),
+            coverage=_coverage(cells),
             leads=[_lead(one, scale) for one in leads],
             own=[_own_size(one) for one in sorted(own, key=_setting)],
             own_leads=partial(_own_leads, leads),
@@ -76,6 +79,7 @@ def evidence_pages(
             in_short_of_all=_in_short(
                 [one for one in leads if one.paper == paper], claims[paper], own_tables[paper]
             ),
+            coverage=_coverage([one for one in cells if one["paper"] == paper]),
             shown=[one for one in claims[paper] if _has_decided_cases(one)],
             others=[one for one in claims[paper] if not _has_decided_cases(one)],
             tables=own_tables[paper],
@@ -99,6 +103,11 @@ def _lead(lead: Lead, scale: str) -> list[str]:
         "the paper's" if lead.as_published else f"`{scale}`",
         lead.verdict,
     ]
+
+
+def _coverage(cells: Sequence[Mapping[str, str]]) -> str:
+    """How many published numbers have ours."""
+    return f"{sum(bool(one['ours']) for one in cells)} of {len(cells):,}"
 
 
 def _in_short(
@@ -194,7 +203,7 @@ def write_evidence(
     smaller = read_rows(cells)
     leads = leads_of([row for row in own_cells if row["ours_as_published"] == "True"], smaller)
     leads += leads_of(smaller)
-    pages = evidence_pages(scale, judgements, paper_tables(cells), leads, own, papers)
+    pages = evidence_pages(scale, judgements, paper_tables(cells), leads, own, papers, smaller)
     for name, text in pages.items():
         with replacing(folder / name) as draft:
             draft.write_text(text, encoding="utf-8")
