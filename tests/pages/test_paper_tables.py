@@ -41,6 +41,17 @@ def test_a_number_that_two_tables_show_is_in_both(tables):
     assert [table.table for table in tables(with_labels(text))] == ["rofl_table6", "rofl_maps"]
 
 
+def test_ours_are_over_the_seeds_that_all_rows_of_a_column_have(tables):
+    """The other seeds are those of A and B, which are five points better in them."""
+    apart = {"A": (-5, 5), "B": (-5, 5), "C": (0,), "D": (0,)}
+    (table,) = tables(with_labels(CELLS, apart))
+    ours = [row[1].partition("<br>")[2] for row in table.rows[:5]]
+    assert ours == ["75.0", "80.0\\*", "60.0", "50.0", "–"]
+    both = dict.fromkeys(apart, (-5, 5))
+    (table,) = tables(with_labels(CELLS, both))
+    assert table.rows[0][1].endswith("<br>80.0")
+
+
 def test_a_rank_correlation_moves_as_far_as_seeds_lie_apart(tables):
     def found(std):
         apart = {name: times(std, one)[0] for name, one in APART.items()}
