@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from noisyfl.analysis.cells import round_number
 from noisyfl.analysis.metrics import ACCURACY
 from noisyfl.analysis.published_cells import read_cells
 from noisyfl.analysis.statistics import LEVEL, ORACLE, Spreads
@@ -138,7 +139,7 @@ def _on_common_seeds(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
         found.append(dict(row))
         if kept:
             found[-1] |= {
-                "ours": str(np.mean(list(kept.values()))),
+                "ours": str(round_number(float(np.mean(list(kept.values()))))),
                 "ours_seeds": " ".join(map(str, kept)),
                 "ours_values": " ".join(map(str, kept.values())),
             }
