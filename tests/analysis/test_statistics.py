@@ -1,13 +1,10 @@
-"""What a few seeds can tell: paired tests, Holm's correction, and what other seeds would give."""
+"""What a few seeds can tell: paired tests and Holm's correction."""
 
-import math
-
-import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import t as student
 
-from noisyfl.analysis.statistics import Spread, Spreads, differences, holm, p_value
+from noisyfl.analysis.statistics import differences, holm, p_value
 
 
 def test_a_difference_counts_on_both_sides():
@@ -46,54 +43,3 @@ def test_luck_that_all_methods_share_is_told_by_few_seeds():
     """How far differences vary is the same; one degree of freedom stands against forty."""
     assert significant_of(lambda row: 0.5 if row % 2 else -0.5) == 40
     assert significant_of(lambda row: 0.5) == 0
-
-
-def made_up(rng, shared, own, seeds, methods):
-    """A column's cells: the luck of a seed is shared, of which the last method has a half."""
-    luck = shared * rng.standard_normal(seeds)
-    cells = luck + own * rng.standard_normal((methods, seeds)) + 50
-    return [dict(enumerate(cell[: seeds if n else seeds // 2], 1)) for n, cell in enumerate(cells)]
-
-
-def test_what_methods_share_in_a_seed_is_told_from_their_own_spread():
-    rng = np.random.default_rng(0)
-    found = Spreads.pool([made_up(rng, 3, 1, 4, 6) for _ in range(200)])
-    assert (found.shared.std, found.own.std) == (pytest.approx(3, 0.1), pytest.approx(1, 0.05))
-    assert (found.shared.freedom, found.own.freedom) == (200 * 3, 200 * (22 - 6 - 3))
-    nothing = Spreads.pool([made_up(rng, 0, 1, 4, 6) for _ in range(200)])
-    assert (nothing.shared.std, nothing.own.std) == (
-        pytest.approx(0, abs=0.2),
-        pytest.approx(1, 0.05),
-    )
-
-
-def test_the_spread_of_a_single_method_is_its_own():
-    one = Spreads.pool([[{1: 50.0, 2: 52.0}, {1: 60.0}], [{1: 70.0}], []])
-    assert (one.shared, one.own) == (Spread(), Spread(2**0.5, 1))
-    assert Spreads.pool([[{1: 70.0}]]) == Spreads()
-    assert one.luck == {}
-    assert math.isnan(Spread().half_width(1.0))
-
-
-def test_each_spread_is_that_of_the_smallest_group_which_knows_it_well():
-    vague, column, all_columns = (
-        Spread(std, freedom) for std, freedom in ((9, 2), (1, 3), (2, 40))
-    )
-    groups = [Spreads(vague, column), Spreads(all_columns, all_columns)]
-    assert Spreads.of_smallest(groups)[:2] == (all_columns, column)
-    assert Spreads.of_smallest([Spreads(vague, vague)])[:2] == (vague, vague)
-
-
-def test_the_luck_of_a_seed_cancels_between_the_cells_of_a_column():
-    spreads = Spreads(Spread(3.0, 100), Spread(1.0, 100), {1: 4.0, 2: -4.0})
-    pair = {1: 54.0, 2: 46.0}
-    one, other = (spreads.draws(pair, ["column"], [cell]) for cell in ("one", "other"))
-    alone = spreads.draws({1: 54.0}, ["column"], ["third"])
-    elsewhere = spreads.draws(pair, ["another column"], ["fourth"])
-    assert np.std(one) == pytest.approx(((9 + 1) / 2) ** 0.5, 0.1)
-    assert np.std(one - other) == pytest.approx(1, 0.1)
-    assert np.std(one - alone) == pytest.approx((9 / 2 + 1 / 2 + 1) ** 0.5, 0.1)
-    assert np.std(one - elsewhere) == pytest.approx(10**0.5, 0.1)
-    # How far its trials lie apart counts if that is more, without what the column has in common.
-    wide = spreads.draws({1: 57.0, 2: 43.0}, ["column"], ["one"])
-    assert np.std(wide - other) == pytest.approx(((18 + 1) / 2) ** 0.5, 0.1)

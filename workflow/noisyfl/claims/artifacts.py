@@ -19,7 +19,7 @@ from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.noisy_clients import SCORES, correctly_flagged
 from noisyfl.analysis.pairs import PAIRS
 from noisyfl.analysis.runs import Run, read_run
-from noisyfl.analysis.statistics import Spreads
+from noisyfl.analysis.spreads import Spreads
 from noisyfl.claims.labels import WORK, Label
 from noisyfl.claims.lines import Line, cells_and_lines, lines_of
 from noisyfl.claims.numbers import Entry

@@ -9,7 +9,8 @@ from itertools import groupby
 
 from noisyfl.analysis.metrics import ACCURACY
 from noisyfl.analysis.names import BASELINE
-from noisyfl.analysis.statistics import Headroom, Spreads, verdict_on_lead
+from noisyfl.analysis.spreads import Spreads
+from noisyfl.analysis.statistics import Headroom, verdict_on_lead
 from noisyfl.analysis.summaries import summary
 from noisyfl.claims.sources import (
     Group,

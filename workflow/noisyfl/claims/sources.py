@@ -18,7 +18,8 @@ import numpy as np
 
 from noisyfl.analysis.metrics import ACCURACY, METRICS
 from noisyfl.analysis.published_cells import read_cells
-from noisyfl.analysis.statistics import DRAWS, Headroom, Spreads, draws_of_deviation
+from noisyfl.analysis.spreads import Spreads
+from noisyfl.analysis.statistics import DRAWS, Headroom, draws_of_deviation
 from noisyfl.claims.labels import AS_PUBLISHED, Place, cell_labels, printed_place
 from noisyfl.claims.numbers import Entry, Numbers
 from noisyfl.claims.query import Query

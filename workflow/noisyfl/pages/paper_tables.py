@@ -13,7 +13,8 @@ import pandas as pd
 from noisyfl.analysis.cells import round_number
 from noisyfl.analysis.metrics import ACCURACY
 from noisyfl.analysis.published_cells import read_cells
-from noisyfl.analysis.statistics import LEVEL, ORACLE, Spreads
+from noisyfl.analysis.spreads import Spreads
+from noisyfl.analysis.statistics import LEVEL, ORACLE
 from noisyfl.claims.sources import (
     Column,
     Group,
