@@ -31,14 +31,14 @@ bin := .venv/bin
 uv := $(bin)/uv pip
 
 demo: .venv/installed
-	@printf 'Stored runs on real images: every method in common settings (docs/desk.md).\n'
-	$(bin)/snakemake --cores all --configfile=config/desk.yaml grand_common
-	@printf '\nNow two of FedCorr'"'"'s columns, trained here on scikit-learn'"'"'s digits.\n'
+	@printf 'FedCorr'"'"'s Table 2 on CIFAR-10, of stored runs (docs/reduced.md).\n'
+	$(bin)/snakemake --cores all --configfile=config/reduced.yaml fedcorr_table2
+	@printf '\nNow two of its columns, trained here on scikit-learn'"'"'s digits.\n'
 	$(bin)/snakemake --cores all fedcorr_table2
 	@printf '\nOpen these in a browser, and click on a cell to see how it was computed:\n'
-	@printf '  %s\n' results/desk/explorer/grand/common.html results/quick/explorer/fedcorr/table2.html
+	@printf '  %s\n' results/reduced/explorer/fedcorr/table2.html results/quick/explorer/fedcorr/table2.html
 	@printf '\nThen try, after `source .venv/bin/activate`:\n'
-	@printf '  %-58s %s\n' 'snakemake --cores all --config=scale=desk' 'all tables, figures and claims of the stored runs' \
+	@printf '  %-58s %s\n' 'snakemake --cores all --config=scale=reduced' 'all tables, figures and claims of the stored runs' \
 		'snakemake --cores all fedcorr_figure3' 'a figure, from a run that you have just trained' \
 		'noisyfl new-method my_method' 'a method of your own (docs/add-a-method.md)' \
 		'noisyfl plan --config config/paper.yaml' 'what the paper scale needs'
@@ -84,9 +84,10 @@ digests: .venv/installed
 # The only generated pages that are tracked, with docs/conformance.md: they need minutes, and readers
 # of the repository follow links to them from README.md.
 evidence: .venv/installed
-	$(bin)/snakemake evidence evidence_methods --cores all --quiet host reason --configfile=config/desk.yaml
-	cp results/desk/evidence.md docs/
-	cp results/desk/evidence/*.md docs/evidence/
+	$(bin)/snakemake evidence --cores all --quiet host reason --configfile=config/reduced.yaml
+	$(bin)/snakemake evidence_methods --cores all --quiet host reason --configfile=config/desk.yaml
+	cp results/reduced/evidence.md docs/
+	cp results/reduced/evidence/*.md results/desk/evidence/methods.md docs/evidence/
 
 conformance: .venv/installed
 	@test -n "$(OFFICIAL)" || { echo "make conformance OFFICIAL=folder of OWNER+NAME" >&2; exit 1; }

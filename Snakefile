@@ -67,7 +67,7 @@ include: "rules/common.smk"
 rule all:
     input:
         SCALE.files_of(SCALE.wanted.values()),
-        SCALE.comparisons(),
+        SCALE.overviews(),
 
 
 include: "rules/data.smk"

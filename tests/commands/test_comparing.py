@@ -74,7 +74,8 @@ def test_a_comparison_is_trained_once_and_printed_again(command, tmp_path, monke
 
 def test_stored_runs_are_compared_without_training(command, monkeypatch):
     monkeypatch.setattr(module, "train_all", None)
-    said = command("fedavg", "fedcorr", "--like", "fedcorr/table2:ρ=0.6 τ=0.5", "--scale", "desk")
+    like = "fedcorr/table2:ρ=0.6 τ=0.5"
+    said = command("fedavg", "fedcorr", "--like", like, "--scale", "reduced")
     assert said.err == "4 of 4 runs exist already\n"
     assert "fedcorr" in said.out
 

@@ -70,7 +70,7 @@ def test_snakemake_makes_the_same_runs_of_the_files_that_are_written(
 
 
 def test_a_column_of_a_table_is_the_setting_with_the_options_of_its_paper_and_scale(own):
-    wanted = compare(["fedavg", "fedcorr"], {}, own, like=f"fedcorr/table2:{RHO}", scale="desk")
+    wanted = compare(["fedavg", "fedcorr"], {}, own, like=f"fedcorr/table2:{RHO}", scale="reduced")
     assert wanted.seeds == 2  # as the scale has it
     assert all(REPRODUCED.run(run).whole() for run in wanted.runs)
 

@@ -53,13 +53,16 @@ def test_every_target_has_its_files(scale):
         "paper_one": [*table, "explorer/paper/one.html"],
         "paper_curves": figure,
     }
-    assert made.comparisons() == []  # no table has published numbers
+    # No table has published numbers, and none is of every method.
+    assert names(made.overviews(), made.folder) == ["explorer.html"]
     assert names(made.frames(), made.folder) == table[:1]
 
 
 def test_the_page_of_methods_needs_the_baseline(scale, monkeypatch):
     monkeypatch.setattr(scale_module, "METHOD_TABLES", ("paper/one",))
-    assert scale().method_tables == [scale().plan.tables["paper/one"]]
+    made = scale()
+    assert made.method_tables == [made.plan.tables["paper/one"]]
+    assert names(made.overviews(), made.folder) == ["explorer.html", "evidence/methods.md"]
     assert scale(overlay={"rows": {"paper/one": ["FedProx"]}}).method_tables == []
 
 
@@ -68,6 +71,7 @@ def test_what_is_wanted_follows_the_targets_of_the_scale(scale):
     made = scale(targets=["paper/curves"])
     assert list(made.wanted) == ["paper/curves"]
     assert made.wanted_tables == {}
+    assert made.overviews() == []
     assert "paper_one" in made.targets()
 
 
@@ -177,4 +181,4 @@ def test_a_job_looks_for_its_run_in_another_plan(scale):
     assert job.estimate(run) == made.estimate(run)
     assert asked == [run]  # its noisy partition is in the same plan
     assert job.targets() == {"paper": []}
-    assert not job.comparisons()
+    assert not job.overviews()

@@ -154,7 +154,7 @@ def test_the_notebook_is_stored_with_the_outputs_of_one_execution():
     assert "error" not in {one["output_type"] for cell in code for one in cell["outputs"]}
 
 
-@pytest.mark.slow  # plans the desk scale, and trains for some seconds
+@pytest.mark.slow  # plans the scale `reduced`, and trains for some seconds
 def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     matplotlib.use("Agg")

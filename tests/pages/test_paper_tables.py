@@ -6,6 +6,8 @@ import pytest
 from test_evidence import APART, CELLS, with_labels
 
 from made_up_trials import times
+from noisyfl.claims.leads import leads
+from noisyfl.claims.sources import read_rows
 from noisyfl.pages.paper_tables import PaperTable, paper_tables
 
 
@@ -16,7 +18,7 @@ def tables(tmp_path):
     def read(text):
         path = tmp_path / "cells.csv"
         path.write_text(text)
-        return paper_tables(path)
+        return paper_tables(path, leads(read_rows(path)))
 
     return read
 
@@ -30,6 +32,7 @@ def test_a_papers_table_has_ours_below_it_where_most_of_a_column_is_run(tables):
         ("C", "*70.0*<br>60.0"),
         ("D", "*60.0*<br>50.0"),
         ("E", "*50.0*<br>–"),
+        ("*Lead of RoFL over FedAvg*", "*+10.0\\**<br>**-5.0\\* ± 4.6**"),
         ("*Headroom: oracle − FedAvg*", "+29.6"),
         ("*Rank correlation*", "0.80 (0.80 to 0.80)"),
     )

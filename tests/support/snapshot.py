@@ -2,7 +2,7 @@
 
 Two of them, of before and after a change, show with ``diff -r`` whether it changes anything that a
 user sees: tables, figures' data, claims, evidence, ids of runs, and the messages about bad input.
-The scales are ``desk``, of runs that are tracked, and ``quick``, whose runs are trained in
+The scales are ``reduced``, of runs that are tracked, and ``quick``, whose runs are trained in
 FOLDER/results the first time; copy that folder to the next snapshot's to train nothing again.
 """
 
@@ -24,7 +24,7 @@ from noisyfl.experiments.config import EXPERIMENTS, check_config, load_config
 from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.identity import identity
 
-SCALES = {"desk": "desk.yaml", "quick": "config.yaml"}
+SCALES = {"reduced": "reduced.yaml", "quick": "config.yaml"}
 PRINTED = (".parquet", ".md", ".csv", ".json", ".tex", ".html")
 MESSAGES = 4
 """Of as many places in a mapping at most each kind of mistake is tried."""

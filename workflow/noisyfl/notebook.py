@@ -70,7 +70,7 @@ def plan(scale: str | Path, results: str | Path = "results") -> Plan:
 
 
 def load_table(
-    name: str, scale: str | Path = "desk", results: str | Path = "results"
+    name: str, scale: str | Path = "reduced", results: str | Path = "results"
 ) -> pd.DataFrame:
     """A table of the runs that are there, one row per table, row, column and run.
 
@@ -94,7 +94,7 @@ def load_table(
     return _frame(finished, table)
 
 
-def load_cells(scale: str | Path = "desk", results: str | Path = "results") -> pd.DataFrame:
+def load_cells(scale: str | Path = "reduced", results: str | Path = "results") -> pd.DataFrame:
     """Every published number, with ours of the runs that are there: ``cells.csv`` as a frame.
 
     Args:

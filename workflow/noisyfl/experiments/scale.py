@@ -171,11 +171,11 @@ class Scale:
         """Whether a wanted table has published numbers."""
         return any(table.published is not None for table in self.wanted_tables.values())
 
-    def comparisons(self) -> list[Path]:
-        """The files that compare wanted tables with the papers, if any has published numbers."""
-        if not self.compared:
-            return []
-        names = ["cells.csv", "claims.html", "explorer.html"]
+    def overviews(self) -> list[Path]:
+        """The files that show several of the wanted tables."""
+        names = ["explorer.html"] if self.wanted_tables else []
+        if self.compared:
+            names += ["cells.csv", "claims.html"]
         if self.method_tables:
             names.append(METHODS_PAGE)
         return [self.folder / name for name in names]

@@ -6,17 +6,15 @@ Every number is computed from artifacts; what people explain is in files of thei
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from noisyfl.analysis.names import DATASETS
 from noisyfl.analysis.own_size import OwnSize
-from noisyfl.analysis.statistics import UNDECIDED
+from noisyfl.analysis.statistics import NOT_SUPPORTED, SUPPORTED, UNDECIDED
 from noisyfl.analysis.summaries import number
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.leads import Lead
@@ -26,7 +24,7 @@ from noisyfl.core.artifacts import replacing
 from noisyfl.pages.claims import tally
 from noisyfl.pages.evidence_paths import CLAIMS
 from noisyfl.pages.explanations import PaperReasons, read_reasons, template
-from noisyfl.pages.paper_tables import PaperTable, paper_tables
+from noisyfl.pages.paper_tables import PaperTable, lead_text, paper_tables
 from noisyfl.specs.published import PAPERS
 
 
@@ -59,14 +57,9 @@ def evidence_pages(
             failing=[one for one in judgements if _only_fails(one)],
             verdicts=Counter(one.verdict for one in leads),
             coverage=_coverage(cells),
-            leads=[_lead(one, scale) for one in leads],
+            results=_results(scale, leads, tables),
             own=[_own_size(one) for one in sorted(own, key=_setting)],
-            own_leads=partial(_own_leads, leads),
-            correlations=sorted(
-                (one.correlation, one.text, part.paper, part.table, one.column, one.rows)
-                for part in tables
-                for one in part.correlations
-            ),
+            own_leads=[_lead(one) for one in leads if one.as_published],
         ),
         f"evidence/{CLAIMS}.md": template("claims.md.jinja").render(
             scale=scale, papers=PAPERS, claims=claims
@@ -88,19 +81,49 @@ def evidence_pages(
     return pages
 
 
-def _lead(lead: Lead, scale: str) -> list[str]:
-    """A paper's lead and ours, as the texts of seven columns."""
-    dataset = DATASETS.get(lead.dataset, lead.dataset)
-    setting = lead.column if dataset in lead.column else f"{dataset}, {lead.column}"
-    star = "\\*" if lead.ours_starred else ""
-    error = "" if math.isnan(lead.error) else f" ± {number(lead.error)}"
+def _results(scale: str, leads: Sequence[Lead], tables: Sequence[PaperTable]) -> list[list[str]]:
+    """What each paper's columns show, in its own setting and at the scale, as nine texts."""
+    lines = []
+    for (paper, name), as_published in product(PAPERS.items(), (True, False)):
+        own = [one for one in leads if (one.paper, one.as_published) == (paper, as_published)]
+        if not own:
+            continue
+        verdicts = Counter(one.verdict for one in own)
+        ranks = [
+            one.correlation
+            for table in tables
+            if table.paper == paper and not as_published
+            for one in table.correlations
+        ]
+        lines.append(
+            [
+                name,
+                "the paper's" if as_published else f"`{scale}`",
+                str(len(own)),
+                _median([one.published for one in own], "+z.1f", any(one.starred for one in own)),
+                _median([one.ours for one in own], "+z.1f", any(one.ours_starred for one in own)),
+                *(str(verdicts[one]) for one in (SUPPORTED, UNDECIDED, NOT_SUPPORTED)),
+                _median(ranks, "z.2f"),
+            ]
+        )
+    return lines
+
+
+def _median(numbers: Sequence[float], form: str, starred: bool = False) -> str:
+    """The median, and between what the numbers lie; empty without numbers."""
+    if not numbers:
+        return ""
+    median, ends = f"{np.median(numbers):{form}}", _range(numbers, form)
+    return median + ("\\*" if starred else "") + ("" if ends == median else f" ({ends})")
+
+
+def _lead(lead: Lead) -> list[str]:
+    """A lead at paper scale, as the texts of five columns."""
     return [
         PAPERS[lead.paper],
-        setting,
-        f"{lead.published:+.1f}" + ("\\*" if lead.starred else ""),
-        f"{lead.ours:+.1f}{star}{error} ({lead.seeds} {'seed' if lead.seeds == 1 else 'seeds'})",
+        f"`{lead.table}`, {lead.column}",
+        lead_text(lead),
         f"{lead.headroom.points:+.1f}" if lead.headroom else "",
-        "the paper's" if lead.as_published else f"`{scale}`",
         lead.verdict,
     ]
 
@@ -115,13 +138,15 @@ def _in_short(
 ) -> str:
     """What the page of a paper says, in a few sentences."""
     sentences = []
-    if leads:
-        ours, printed = ([getattr(one, name) for one in leads] for name in ("ours", "published"))
-        sentences.append(
-            "Whether its method is better than FedAvg "
-            f"([leads](../evidence.md#each-papers-method-and-fedavg)): {tally(leads)}. "
-            f"The lead is {_range(ours, '+z.1f')} points, in the paper {_range(printed, '+z.1f')}."
-        )
+    for where, as_published in (" in the paper's own setting", True), ("", False):
+        own = [one for one in leads if one.as_published == as_published]
+        if own:
+            ours, printed = ([getattr(one, name) for one in own] for name in ("ours", "published"))
+            sentences.append(
+                f"Whether its method is better than FedAvg{where}: {tally(own)}. "
+                f"The lead is {_range(ours, '+z.1f')} points, in the paper "
+                f"{_range(printed, '+z.1f')}."
+            )
     sentences.append(f"Its claims: {tally([one.ours for one in claims])}.")
     found = [one.correlation for table in tables for one in table.correlations]
     if found:
@@ -161,14 +186,6 @@ def _setting(found: OwnSize) -> tuple[str, str, str]:
     return found.table.experiment, found.table.name, found.column
 
 
-def _own_leads(leads: Sequence[Lead]) -> str:
-    """How many leads are at paper scale, in a sentence."""
-    count = sum(lead.as_published for lead in leads)
-    are = "is" if count == 1 else "are"
-    some = f"{count} of these {len(leads)} {are}" if count else "None of these is"
-    return f"{some} at paper scale."
-
-
 def _has_decided_cases(judgement: Judgement) -> bool:
     """Whether our numbers decide a comparison of a claim, and so perhaps the claim."""
     return any(check.count(True) + check.count(False) for check in judgement.ours.checks)
@@ -201,9 +218,10 @@ def write_evidence(
     """
     papers, _ = read_reasons(reasons)
     smaller = read_rows(cells)
-    leads = leads_of([row for row in own_cells if row["ours_as_published"] == "True"], smaller)
-    leads += leads_of(smaller)
-    pages = evidence_pages(scale, judgements, paper_tables(cells), leads, own, papers, smaller)
+    leads = leads_of(smaller)
+    tables = paper_tables(cells, leads)
+    leads += leads_of([row for row in own_cells if row["ours_as_published"] == "True"], smaller)
+    pages = evidence_pages(scale, judgements, tables, leads, own, papers, smaller)
     for name, text in pages.items():
         with replacing(folder / name) as draft:
             draft.write_text(text, encoding="utf-8")

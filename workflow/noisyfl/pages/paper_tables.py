@@ -14,7 +14,9 @@ from noisyfl.analysis.cells import round_number
 from noisyfl.analysis.metrics import ACCURACY
 from noisyfl.analysis.published_cells import read_cells
 from noisyfl.analysis.spreads import Spreads
-from noisyfl.analysis.statistics import LEVEL, ORACLE
+from noisyfl.analysis.statistics import LEVEL, ORACLE, UNDECIDED
+from noisyfl.analysis.summaries import number
+from noisyfl.claims.leads import Lead
 from noisyfl.claims.sources import (
     Column,
     Group,
@@ -24,7 +26,10 @@ from noisyfl.claims.sources import (
     spreads_of,
     trials_of,
 )
-from noisyfl.specs.published import SCALES
+from noisyfl.specs.published import PAPERS, SCALES
+
+LEAD_ROW = "*Lead of {} over FedAvg*"
+"""The name of the row that says how much better a paper's method is than FedAvg."""
 
 HEADROOM_ROW = "*Headroom: oracle − FedAvg*"
 """The name of the row that says how much there is to gain in a column."""
@@ -70,7 +75,8 @@ class PaperTable:
     Attributes:
         table: ``<experiment>_<table>``, in which our numbers are.
         rows: the texts of each row: its name, and for each column the paper's number and ours; last
-            the headroom and the correlation of ranks in each column, if any is known.
+            the lead over FedAvg, the headroom and the correlation of ranks in each column, if any
+            is known.
         correlations: of the columns that have enough rows.
     """
 
@@ -101,7 +107,7 @@ class PaperTable:
         return parts
 
 
-def paper_tables(cells: Path) -> list[PaperTable]:
+def paper_tables(cells: Path, leads: Sequence[Lead]) -> list[PaperTable]:
     """The papers' tables with our numbers below the published ones.
 
     Only columns of which at least half is run are shown, and only tables that have such columns.
@@ -109,6 +115,7 @@ def paper_tables(cells: Path) -> list[PaperTable]:
     Args:
         cells: the file of published numbers with ours, see
             :mod:`noisyfl.analysis.published_cells`.
+        leads: over FedAvg, of the scale of these numbers.
     """
     spreads = spreads_of(read_rows(cells))
     rows = _on_common_seeds(read_cells(cells))
@@ -118,11 +125,21 @@ def paper_tables(cells: Path) -> list[PaperTable]:
         numbers[name] = pd.to_numeric(numbers[name])
     numbers["value"] *= numbers["unit"].map(SCALES)
     shown = numbers[numbers["shown_in"] != ""]
-    return [
-        part
-        for (paper, table), some in shown.groupby(["paper", "shown_in"], sort=False)
-        for part in _paper_table(str(paper), str(table).replace("/", "_"), some, spreads)
-    ]
+    found: list[PaperTable] = []
+    for (paper, shown_in), some in shown.groupby(["paper", "shown_in"], sort=False):
+        table = str(shown_in).replace("/", "_")
+        own = [one for one in leads if (one.paper, one.table) == (paper, table)]
+        texts = {one.column: lead_text(one) for one in own}
+        found += _paper_table(str(paper), table, some, spreads, texts)
+    return found
+
+
+def lead_text(lead: Lead) -> str:
+    """The published lead and ours, which is bold if it is decided which method is better."""
+    published = f"*{lead.published:+z.1f}" + ("\\**" if lead.starred else "*")
+    error = "" if math.isnan(lead.error) else f" ± {number(lead.error)}"
+    ours = f"{lead.ours:+z.1f}" + ("\\*" if lead.ours_starred else "") + error
+    return f"{published}<br>" + (ours if lead.verdict == UNDECIDED else f"**{ours}**")
 
 
 def _on_common_seeds(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
@@ -148,9 +165,17 @@ def _on_common_seeds(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
 
 
 def _paper_table(
-    paper: str, table: str, numbers: pd.DataFrame, spreads: Mapping[Group, Spreads]
+    paper: str,
+    table: str,
+    numbers: pd.DataFrame,
+    spreads: Mapping[Group, Spreads],
+    leads: Mapping[str, str],
 ) -> Iterator[PaperTable]:
-    """A table with the columns of which at least half is run; none without such."""
+    """A table with the columns of which at least half is run; none without such.
+
+    Args:
+        leads: the text of each column that has one.
+    """
     share = numbers.groupby("column")["ours"].transform(lambda ours: ours.notna().mean())
     run = numbers[share >= 0.5]
     columns = list(run["column"].unique())
@@ -164,6 +189,9 @@ def _paper_table(
     ]
     # The mean of different datasets' headrooms would be that of none.
     alone = run.groupby("column")["dataset"].transform("nunique") == 1
+    if known := leads.keys() & set(run["column"][alone]):
+        texts = (leads[name] if name in known else "" for name in columns)
+        rows.append((LEAD_ROW.format(PAPERS[paper]), *texts))
     accurate = run[(run["metric"] == ACCURACY) & (run["noise"] != "none") & alone]
     headrooms = accurate.groupby("column")["headroom"].mean().reindex(columns)
     if headrooms.notna().any():
@@ -173,8 +201,8 @@ def _paper_table(
         one for name in columns for one in _correlation(name, run[run["column"] == name], spreads)
     ]
     if correlations:
-        texts = {one.column: one.text for one in correlations}
-        rows.append((CORRELATION_ROW, *(texts.get(name, "") for name in columns)))
+        ranks = {one.column: one.text for one in correlations}
+        rows.append((CORRELATION_ROW, *(ranks.get(name, "") for name in columns)))
     yield PaperTable(paper, table, tuple(columns), tuple(rows), tuple(correlations))
 
 
