@@ -7,6 +7,7 @@ from descriptions import described_table
 from noisyfl.analysis.cells import Cell, collect
 from noisyfl.analysis.frame import cells_of
 from noisyfl.analysis.runs import read_runs
+from noisyfl.pages.settings import notes
 from noisyfl.specs.published import read_published
 from small_tables import FIELDS
 
@@ -51,6 +52,26 @@ def test_a_method_beside_bounds_alone_is_the_best_of_nothing(runs):
 def test_a_bound_that_is_printed_like_the_best_is_not_bold(runs):
     content = table_of(runs, {"A": 60, "B": 70, "Oracle": 70}, unranked=("Oracle",))
     assert best(content) == ["B"]
+
+
+def test_rows_are_compared_on_the_seeds_that_all_have(runs):
+    """The second seed is a bad one, and B does not have it."""
+    trials = {"fedavg": [70, 40], "fedprox": [60], "arfl": [65, 35]}
+    ids = [
+        [[runs.add([value / 100], method=name, seed=n) for n, value in enumerate(values, start=1)]]
+        for name, values in trials.items()
+    ]
+    rows = [{"name": name, "published": None} for name in "ABCD"]
+    columns = [{"name": "x", "published": None}]
+    given = {"rows": rows, "columns": columns, "runs": [*ids, [[]]]}
+    content = collect(described_table(given), read_runs(runs.files))
+    assert [content.number(row.cells[0]) for row in content.rows] == ["55.0", "60.0", "50.0", ""]
+    assert best(content) == ["A"]
+    assert ranks(content) == {"A": (1, 3), "B": (3, 3), "C": (2, 3)}
+    assert content.on_fewer_seeds
+    assert "The best of a column, over the seeds that all of them have, is in bold" in " ".join(
+        notes(content)
+    )
 
 
 def test_rows_are_ranked_within_their_group(runs):

@@ -116,6 +116,20 @@ class Cell:
         return self.summary.mean - self.published.value
 
 
+def _on_common_seeds(cells: Mapping[int, Cell]) -> dict[int, Cell]:
+    """Cells over those seeds alone that all of them with runs have, if there are such: a seed with
+    worse noise would otherwise count against those that have it.
+    """
+    seeds = {r: {row["seed"] for row in cell.rows} for r, cell in cells.items() if cell.runs}
+    common = set.intersection(*seeds.values()) if seeds else set()
+    return {
+        r: Cell([row for row in cell.rows if row["seed"] in common])
+        if common and seeds.get(r, common) != common
+        else cell
+        for r, cell in cells.items()
+    }
+
+
 def round_number(value: float | None) -> float | None:
     """A number with six decimals; None if there is none."""
     return None if value is None else round(value, 6)
@@ -201,33 +215,39 @@ class Content:
         metric is not compared. A row is not the best if it is the only one that is ranked in its
         group with its metric.
         """
-        cell = row.cells[column]
-        if not row.ranked or math.isnan(cell.worth):
-            return False
-        return self.number(cell) == self._best.get((row.group, column, cell.metric))
+        return (self.rows.index(row), column) in self._best
 
     @cached_property
     def _rivals(self) -> dict[tuple[str, int, str], dict[int, Cell]]:
         """The cells that are compared with each other, by the numbers of their rows: by group,
-        column, metric.
+        column, metric. They are over the seeds that all have, if there are such.
         """
         found: dict[tuple[str, int, str], dict[int, Cell]] = defaultdict(dict)
         for r, row in enumerate(self.rows):
             for c, cell in enumerate(row.cells if row.ranked else ()):
                 found[row.group, c, cell.metric][r] = cell
-        return found
+        return {place: _on_common_seeds(cells) for place, cells in found.items()}
 
     @cached_property
-    def _best(self) -> dict[tuple[str, int, str], str]:
-        """The best mean of the cells that are compared, as it is printed: by group, column, metric.
+    def on_fewer_seeds(self) -> bool:
+        """Whether there are cells that are compared on fewer seeds than they have."""
+        return any(
+            len(cell.runs) < len(self.rows[r].cells[c].runs)
+            for (_, c, _), cells in self._rivals.items()
+            for r, cell in cells.items()
+        )
 
-        Where there is a single cell, or no mean to compare, there is none.
+    @cached_property
+    def _best(self) -> set[tuple[int, int]]:
+        """By row and column, the cells that are printed like the best of those that they are
+        compared with. Where there is a single cell, or no mean to compare, there is none.
         """
-        found = {}
-        for place, cells in self._rivals.items():
-            compared = [cell for cell in cells.values() if not math.isnan(cell.worth)]
+        found = set()
+        for (_, c, _), cells in self._rivals.items():
+            compared = {r: cell for r, cell in cells.items() if not math.isnan(cell.worth)}
             if len(cells) > 1 and compared:
-                found[place] = self.number(max(compared, key=lambda cell: cell.worth))
+                best = self.number(max(compared.values(), key=lambda cell: cell.worth))
+                found |= {(r, c) for r, cell in compared.items() if self.number(cell) == best}
         return found
 
     @cached_property

@@ -210,7 +210,8 @@ def notes(content: Content) -> list[str]:
     if content.cells:
         groups = {row.group for row in content.trained_rows if row.ranked}
         rivals = "each group of rows" if len(groups) > 1 else "a column"
-        found.append(f"Ours: {measures}; {spread}. The best of {rivals} is in bold.")
+        seeds = ", over the seeds that all of them have," if content.on_fewer_seeds else ""
+        found.append(f"Ours: {measures}; {spread}. The best of {rivals}{seeds} is in bold.")
         others = [row.name for row in content.trained_rows if not row.ranked]
         found += [f"Not ranked, and never in bold: {'; '.join(others)}."] if others else []
     if any(cell.averages for row in content.rows for cell in row.cells):
