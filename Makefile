@@ -6,7 +6,7 @@
 #   make check   formatters, linters and types
 #   make docs    the documentation site, in site/
 #   make ids     note that runs have other ids (tests/specs/ids.json)
-#   make evidence   write docs/evidence.md and docs/evidence/, from the stored runs
+#   make evidence   write docs/evidence.md, docs/evidence/ and README's results, from the stored runs
 #   make digests   note that methods were edited without another number
 #   make lock    pin anew what pyproject.toml asks for
 #   make conformance OFFICIAL=folder   record the official codes' numbers anew, from checkouts there
@@ -88,6 +88,7 @@ evidence: .venv/installed
 	$(bin)/snakemake evidence_methods --cores all --quiet host reason --configfile=config/desk.yaml
 	cp results/reduced/evidence.md docs/
 	cp results/reduced/evidence/*.md results/desk/evidence/methods.md docs/evidence/
+	$(bin)/python tools/readme_results.py
 
 conformance: .venv/installed
 	@test -n "$(OFFICIAL)" || { echo "make conformance OFFICIAL=folder of OWNER+NAME" >&2; exit 1; }

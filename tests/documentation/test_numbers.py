@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmarks.labels import table
+from tools.readme_results import parts
 
 from noisyfl.analysis.measurements import measure
 from noisyfl.analysis.runs import read_runs
@@ -117,15 +118,9 @@ def test_the_benchmarks_pages_have_what_was_trained(page, name, setting):
 
 
 def test_the_readmes_results_are_those_of_evidence():
-    readme, evidence = (
-        (ROOT / name).read_text(encoding="utf-8").splitlines()
-        for name in ("README.md", "docs/evidence.md")
-    )
-    tables = []
-    for lines in (readme, evidence):
-        start = next(n for n, line in enumerate(lines) if line.startswith("| Paper | Scale |"))
-        tables.append(lines[start : lines.index("", start)])
-    assert tables[0] == [line.replace("(evidence", "(docs/evidence") for line in tables[1]]
+    pages = [ROOT / name for name in ("README.md", "docs/evidence.md")]
+    readme, evidence = (parts(page)[1] for page in pages)
+    assert readme == evidence
 
 
 def test_the_audits_are_those_that_were_measured():
