@@ -75,6 +75,17 @@ class Artifacts:
                 columns[self._column(line, metric)].append(self.values(line, metric))
         return pooled(columns)
 
+    @functools.cache  # noqa: B019
+    def common_seeds(self, table: str, column: str, metric: str) -> frozenset[int]:
+        """The seeds that all cells of a column with this metric have."""
+        cells = cells_and_lines(table, self.parts[table])
+        seeds = [
+            {self.run(run).spec["seed"] for run in cell.runs}
+            for cell in cells
+            if cell.runs and (cell.place.column, cell.metric) == (column, metric)
+        ]
+        return frozenset(set.intersection(*seeds)) if seeds else frozenset()
+
     def errors(self, line: Line, metric: str, trials: Mapping[int, float]) -> np.ndarray:
         """How far a mean over a line's trials may be off, see :func:`draws_of_error`."""
         column, cell = self._column(line, metric), (line.runs[0], metric)
@@ -121,7 +132,9 @@ def _not_run(kind: str, line: Line, metric: str) -> Iterator[Entry]:
 
 
 def _of_tables(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
-    trials = artifacts.values(line, metric)
+    trials, place = artifacts.values(line, metric), line.place
+    common = artifacts.common_seeds(place.table, place.column, line.metric)
+    trials = {seed: trials[seed] for seed in trials if seed in common} or trials
     if trials:
         values = np.mean(list(trials.values())) + artifacts.errors(line, metric, trials)
         yield Entry({**line.labels, "metric": metric}, values, line.place)

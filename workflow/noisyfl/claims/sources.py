@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from noisyfl.analysis.cells import round_number
 from noisyfl.analysis.metrics import ACCURACY, METRICS
 from noisyfl.analysis.published_cells import read_cells
 from noisyfl.analysis.spreads import Spreads
@@ -141,6 +142,28 @@ def trials_of(row: Mapping[str, str]) -> dict[int, float]:
     return dict(zip(map(int, seeds), map(float, values), strict=True))
 
 
+def on_common_seeds(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """The rows, with ours over those seeds alone that all of a column have, if there are such: a
+    seed with worse noise would otherwise count against those methods that have it.
+    """
+    seeds: dict[Column, set[int]] = {}
+    for row in rows:
+        if row["ours"]:
+            column, own = column_of(row), set(trials_of(row))
+            seeds[column] = seeds.get(column, own) & own
+    found = []
+    for row in rows:
+        kept = {s: v for s, v in trials_of(row).items() if s in seeds.get(column_of(row), ())}
+        found.append(dict(row))
+        if kept:
+            found[-1] |= {
+                "ours": str(round_number(float(np.mean(list(kept.values()))))),
+                "ours_seeds": " ".join(map(str, kept)),
+                "ours_values": " ".join(map(str, kept.values())),
+            }
+    return found
+
+
 def column_of(row: Mapping[str, str]) -> Column:
     """The column of a cell."""
     return Column(row["shown_in"], row["column"], row["dataset"], row["metric"])
@@ -204,7 +227,8 @@ def _our_entries(
 
 
 def our_side(cells: Path, artifacts: Mapping[str, Source]) -> ClaimSide:
-    """Our numbers: those in the place of printed ones, and those that only runs have.
+    """Our numbers: those in the place of printed ones, over the seeds that all cells of a column
+    have, and those that only runs have.
 
     Args:
         cells: the file of published numbers with ours, see :mod:`noisyfl.analysis.published_cells`.
@@ -217,7 +241,9 @@ def our_side(cells: Path, artifacts: Mapping[str, Source]) -> ClaimSide:
         for row in rows
         if row["metric"] == ACCURACY and (headroom := headroom_of(row, spreads))
     }
-    return ClaimSide({"cells": _by_labels(_our_entries(rows, spreads)), **artifacts}, headrooms)
+    return ClaimSide(
+        {"cells": _by_labels(_our_entries(on_common_seeds(rows), spreads)), **artifacts}, headrooms
+    )
 
 
 def _entries_of(

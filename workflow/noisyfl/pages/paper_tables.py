@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from noisyfl.analysis.cells import round_number
 from noisyfl.analysis.metrics import ACCURACY
 from noisyfl.analysis.published_cells import read_cells
 from noisyfl.analysis.spreads import Spreads
@@ -18,13 +17,11 @@ from noisyfl.analysis.statistics import LEVEL, ORACLE, UNDECIDED
 from noisyfl.analysis.summaries import number
 from noisyfl.claims.leads import Lead
 from noisyfl.claims.sources import (
-    Column,
     Group,
-    column_of,
     draws_of_cell,
+    on_common_seeds,
     read_rows,
     spreads_of,
-    trials_of,
 )
 from noisyfl.specs.published import PAPERS, SCALES
 
@@ -118,7 +115,7 @@ def paper_tables(cells: Path, leads: Sequence[Lead]) -> list[PaperTable]:
         leads: over FedAvg, of the scale of these numbers.
     """
     spreads = spreads_of(read_rows(cells))
-    rows = _on_common_seeds(read_cells(cells))
+    rows = on_common_seeds(read_cells(cells))
     numbers = pd.DataFrame(rows)
     numbers["cell"] = pd.Series(rows, dtype=object)
     for name in ("value", "ours", "headroom"):
@@ -140,28 +137,6 @@ def lead_text(lead: Lead) -> str:
     error = "" if math.isnan(lead.error) else f" ± {number(lead.error)}"
     ours = f"{lead.ours:+z.1f}" + ("\\*" if lead.ours_starred else "") + error
     return f"{published}<br>" + (ours if lead.verdict == UNDECIDED else f"**{ours}**")
-
-
-def _on_common_seeds(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """The rows, with ours over those seeds alone that all of a column have, if there are such: a
-    seed with worse noise would otherwise count against those methods that have it.
-    """
-    seeds: dict[Column, set[int]] = {}
-    for row in rows:
-        if row["ours"]:
-            column, own = column_of(row), set(trials_of(row))
-            seeds[column] = seeds.get(column, own) & own
-    found = []
-    for row in rows:
-        kept = {s: v for s, v in trials_of(row).items() if s in seeds.get(column_of(row), ())}
-        found.append(dict(row))
-        if kept:
-            found[-1] |= {
-                "ours": str(round_number(float(np.mean(list(kept.values()))))),
-                "ours_seeds": " ".join(map(str, kept)),
-                "ours_values": " ".join(map(str, kept.values())),
-            }
-    return found
 
 
 def _paper_table(
