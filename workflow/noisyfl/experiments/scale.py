@@ -172,13 +172,11 @@ class Scale:
         return any(table.published is not None for table in self.wanted_tables.values())
 
     def overviews(self) -> list[Path]:
-        """The files that show several of the wanted tables."""
-        names = ["explorer.html"] if self.wanted_tables else []
-        if self.compared:
-            names += ["cells.csv", "claims.html"]
+        """The files that compare wanted tables with the papers, or show every method."""
+        names = ["cells.csv", "claims.html"] if self.compared else []
         if self.method_tables:
             names.append(METHODS_PAGE)
-        return [self.folder / name for name in names]
+        return [self.folder / name for name in (*names, *(["explorer.html"] if names else []))]
 
     def explorer_of(self, target: str) -> Path:
         """The explorer of the tables of an experiment, or of the one of that name."""
