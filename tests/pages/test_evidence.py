@@ -62,6 +62,7 @@ def with_labels(cells, apart=APART):
     for row in rows:
         row |= {**more, "method": methods.get(row["row"], row["row"]), "noise": row["column"]}
         row |= {**trials(row["ours"], apart.get(row["row"], A)), "ours_as_published": "False"}
+        row["runs"] = f"{row['row']}{row['column']}"
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -256,6 +257,16 @@ def test_of_variants_that_count_is_the_one_that_the_paper_prints_most_for(tmp_pa
     assert far.error > 2 * near.error
     (one,) = leads([{**own, "ours_as_published": "True"}, {**level, "ours_as_published": "False"}])
     assert not one.as_published
+
+
+def test_a_lead_of_the_same_runs_in_two_tables_is_told_once(tmp_path):
+    cells = tmp_path / "cells.csv"
+    cells.write_text(with_labels(CELLS))
+    rows = read_rows(cells)
+    other = [{**row, "shown_in": "rofl/table5"} for row in rows]
+    (lead,) = leads([*rows, *other])
+    assert lead.table == "rofl_table5"
+    assert len(leads([*rows, *({**row, "runs": f"{row['row']}2"} for row in other)])) == 2
 
 
 @pytest.mark.slow

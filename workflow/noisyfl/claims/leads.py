@@ -33,6 +33,7 @@ class Lead:
         table: ``<experiment>_<table>``, in which our numbers are.
         dataset: its name.
         column: the name of the column.
+        runs: the ids of the method's first run and of FedAvg's.
         published: the printed lead.
         starred: a number in it is a maximum, as one of the two methods did not converge.
         ours: our lead.
@@ -47,6 +48,7 @@ class Lead:
     table: str
     dataset: str
     column: str
+    runs: tuple[str, str]
     published: float
     starred: bool
     ours: float
@@ -67,7 +69,8 @@ def leads(
 ) -> list[Lead]:
     """Every paper's lead where it prints both numbers, and both are run here with the same seed.
 
-    Of several variants of its own method the one counts for which the paper prints most.
+    Of several variants of its own method the one counts for which the paper prints most. If two
+    tables show the same runs, the lead is in the first.
 
     Args:
         rows: of published numbers with ours, see :mod:`noisyfl.claims.sources`.
@@ -82,7 +85,10 @@ def leads(
     columns = groupby(sorted(run, key=place), key=place)
     found = [lead for _, column in columns for lead in _of_column(list(column), spreads)]
     order = list(PAPERS)
-    return sorted(found, key=lambda lead: (order.index(lead.paper), lead.table, lead.column))
+    found.sort(key=lambda lead: (order.index(lead.paper), lead.table, lead.column))
+    # Another table may have fewer seeds of them.
+    first = {lead.runs: lead for lead in reversed(found)}
+    return [lead for lead in found if first[lead.runs] is lead]
 
 
 def _of_column(
@@ -107,6 +113,7 @@ def _of_column(
         table=pair[0]["shown_in"].replace("/", "_"),
         dataset=pair[0]["dataset"],
         column=pair[0]["column"],
+        runs=(pair[0]["runs"].split()[0], pair[1]["runs"].split()[0]),
         published=published,
         starred=any(row["converged"] == "false" for row in pair),
         ours=ours.mean,
