@@ -189,7 +189,7 @@ def test_a_cell_that_is_computed_is_not_called_not_run(of_two):
     assert page.locator(".tally").inner_text().startswith("Nothing fits")
     filter_of(page, "Run").select_option("no")
     assert page.locator(".tally").inner_text() == "2 cells in 1 table"
-    assert page.locator(".tables tbody th").all_inner_texts() == ["Row of fedprox"]
+    assert of_two.wait().locator(".tables tbody th").all_inner_texts() == ["Row of fedprox"]
 
 
 def test_reasons_are_a_link_where_there_is_a_file(of_two, browser, two_papers, tmp_path):

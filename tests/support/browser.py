@@ -28,6 +28,9 @@ SHOW = """fragment => new Promise(shown => {
 })"""
 """Goes to an address within the page, and ends when the page knows of it."""
 
+RENDERED = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""Ends when a frame was rendered: until then tables with `content-visibility: auto` have no text."""
+
 
 class Visit:
     """A page that is open, what it asked for, and what it complained of."""
@@ -48,6 +51,7 @@ class Visit:
     def wait(self):
         """Until the view is drawn."""
         self.page.wait_for_selector("main[aria-busy=false]", timeout=30_000)
+        self.page.evaluate(RENDERED)
         return self.page
 
     def show(self, fragment):
