@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ class OwnSize:
         best_rounds: of each trial that counts and has a value, in which of its rounds, from 1, it
             was best; of pooled training, in which epoch.
         hours: that all trials were trained for, together.
+        devices: on which, each once.
     """
 
     table: TableDescription
@@ -34,6 +36,7 @@ class OwnSize:
     seeds: tuple[int, ...]
     best_rounds: tuple[int, ...]
     hours: float
+    devices: tuple[str, ...]
 
 
 def own_size(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[OwnSize]:
@@ -57,4 +60,5 @@ def own_size(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[OwnSi
                 seeds=tuple(run.spec["seed"] for run in found),
                 best_rounds=tuple(int(np.nanargmax(v)) + 1 for v in values if np.isfinite(v).any()),
                 hours=sum(run.provenance.training_seconds for run in found) / 3600,
+                devices=tuple(dict.fromkeys(itertools.chain(*(r.provenance.devices for r in found)))),
             )

@@ -178,7 +178,7 @@ def _own_size(found: OwnSize) -> list[str]:
         f"{cell.difference:+.1f}",
         cell.verdict,
         f"{number(numbers['best'].mean)} ({rounds}), {number(numbers['mean_last_10'].mean)}",
-        f"{' and '.join(map(str, found.seeds))}, {number(found.hours)} h",
+        f"{' and '.join(map(str, found.seeds))}, {number(found.hours)} h, {', '.join(found.devices)}",
     ]
 
 
