@@ -9,7 +9,7 @@ from noisyfl.analysis.spreads import Spread, Spreads
 
 
 def made_up(rng, shared, own, seeds, methods):
-    """A column's cells: the luck of a seed is shared, of which the last method has a half."""
+    """Cells of one start: the luck of a seed is shared, of which the last method has a half."""
     luck = shared * rng.standard_normal(seeds)
     cells = luck + own * rng.standard_normal((methods, seeds)) + 50
     return [dict(enumerate(cell[: seeds if n else seeds // 2], 1)) for n, cell in enumerate(cells)]
@@ -49,16 +49,16 @@ def test_each_spread_is_that_of_the_smallest_group_which_knows_it_well():
     assert Spreads.of_smallest([Spreads(vague, vague)])[:2] == (vague, vague)
 
 
-def test_the_luck_of_a_seed_cancels_between_the_cells_of_a_column():
+def test_the_luck_of_a_seed_cancels_between_cells_that_start_from_the_same():
     spreads = Spreads(Spread(3.0, 100), Spread(1.0, 100), {1: 4.0, 2: -4.0})
     pair = {1: 54.0, 2: 46.0}
-    one, other = (spreads.draws(pair, ["column"], [cell]) for cell in ("one", "other"))
-    alone = spreads.draws({1: 54.0}, ["column"], ["third"])
-    elsewhere = spreads.draws(pair, ["another column"], ["fourth"])
+    one, other = (spreads.draws(pair, ["start"], [cell]) for cell in ("one", "other"))
+    alone = spreads.draws({1: 54.0}, ["start"], ["third"])
+    elsewhere = spreads.draws(pair, ["another start"], ["fourth"])
     assert np.std(one) == pytest.approx(((9 + 1) / 2) ** 0.5, 0.1)
     assert np.std(one - other) == pytest.approx(1, 0.1)
     assert np.std(one - alone) == pytest.approx((9 / 2 + 1 / 2 + 1) ** 0.5, 0.1)
     assert np.std(one - elsewhere) == pytest.approx(10**0.5, 0.1)
-    # How far its trials lie apart counts if that is more, without what the column has in common.
-    wide = spreads.draws({1: 57.0, 2: 43.0}, ["column"], ["one"])
+    # How far its trials lie apart counts if that is more, without what the seeds have in common.
+    wide = spreads.draws({1: 57.0, 2: 43.0}, ["start"], ["one"])
     assert np.std(wide - other) == pytest.approx(((18 + 1) / 2) ** 0.5, 0.1)

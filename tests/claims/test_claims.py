@@ -164,6 +164,8 @@ def cell(method, value, noise="a", apart=(0.001, -0.001), starred="", **other):
         "column": noise,
         **trials(value, apart),
         "ours_starred": starred,
+        "runs": f"{method} {noise}",
+        "ours_start": noise,
     }
     return {**row, "ours_as_published": "True", "headroom": "", **other}
 
@@ -260,11 +262,33 @@ def test_what_methods_share_in_a_seed_does_not_count_where_they_are_compared(acc
     assert drop.verdict == "undecided"
 
 
+def test_what_starts_from_the_same_is_compared_by_its_own_part_across_columns(accuracy):
+    """One setting of an option per column, all on the same noisy partitions."""
+    rows = [
+        cell("own", 80 + n, "abcd"[n], (5 + one, -5 - one), ours_start="s")
+        for n, one in enumerate((0.1, 0, -0.1, 0.05))
+    ]
+
+    def verdict(rows):
+        own = accuracy(*rows)["own"]
+        return Finding(tuple(check("so", own.at(noise="d") > own.at(noise="a")))).verdict
+
+    assert verdict(rows) == "supported"
+    assert verdict([{**row, "ours_start": row["noise"]} for row in rows]) == "undecided"
+
+
+def test_methods_that_do_the_same_count_once(accuracy):
+    """Without noise the oracle is FedAvg, which says nothing of how far methods lie apart."""
+    rows = [cell("own", 80, apart=(0.5, -0.5)), cell("one", 79, apart=(-0.5, 0.5))]
+    same = [cell(f"{n}", 60, apart=(0.1, -0.1)) for n in range(9)]
+    assert ahead(accuracy(*rows, *same)).verdict == "undecided"
+
+
 @pytest.mark.parametrize(
     ("others", "verdict"),
     [
         ([], "undecided"),  # two trials of two methods say little of what others would give
-        ([0.2, -0.2] * 4, "supported"),
+        ([0.2, -0.2, 0.1, -0.1, 0.3, -0.3], "supported"),
         ([6.0], "undecided"),  # two trials may agree by chance
     ],
 )

@@ -63,6 +63,7 @@ def with_labels(cells, apart=APART):
         row |= {**more, "method": methods.get(row["row"], row["row"]), "noise": row["column"]}
         row |= {**trials(row["ours"], apart.get(row["row"], A)), "ours_as_published": "False"}
         row["runs"] = f"{row['row']}{row['column']}"
+        row["ours_start"] = row["column"]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()

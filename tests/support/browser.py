@@ -28,8 +28,8 @@ SHOW = """fragment => new Promise(shown => {
 })"""
 """Goes to an address within the page, and ends when the page knows of it."""
 
-RENDERED = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-"""Ends when a frame was rendered: until then tables with `content-visibility: auto` have no text."""
+RENDERED = "() => new Promise(end => requestAnimationFrame(() => requestAnimationFrame(end)))"
+"""Ends when a frame was rendered: before, tables with `content-visibility: auto` have no text."""
 
 
 class Visit:

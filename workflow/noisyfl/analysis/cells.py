@@ -82,9 +82,10 @@ class Cell:
         """The cell in one row: what its rows of the frame have in common, and our number.
 
         Ours is ``mean``, ``std``, ``trials`` and ``starred``, with the ``values`` of its trials and
-        their ``seeds``, or of the columns that it averages, by number; ``difference`` and
-        ``verdict`` say how it compares, and ``runs`` lists ids. Numbers are rounded to six
-        decimals, which hides floating-point noise.
+        their ``seeds``, or of the columns that it averages, by number; ``start`` names what the
+        runs start from, see :func:`noisyfl.analysis.frame.start_of`; ``difference`` and ``verdict``
+        say how it compares, and ``runs`` lists ids. Numbers are rounded to six decimals, which
+        hides floating-point noise.
         """
         ours = self.summary
         counted = [row for row in self.rows if not math.isnan(row["value"])]
@@ -95,6 +96,7 @@ class Cell:
             "trials": ours.trials if ours else 0,
             "starred": bool(ours and ours.starred),
             "seeds": " ".join(str(row["seed"] or row["trial"]) for row in counted),
+            "start": counted[0]["start"] if counted else "",
             "values": " ".join(str(round_number(row["value"])) for row in counted),
             "difference": round_number(self.difference),
             "verdict": self.verdict,

@@ -77,7 +77,7 @@ NUMBER = [
 ]
 """The columns that hold a published number and what is known of it."""
 
-TRIAL = ["trial", "run", "seed", "setting", "status", "value", "starred", *STATISTICS]
+TRIAL = ["trial", "run", "seed", "start", "setting", "status", "value", "starred", *STATISTICS]
 """Columns that differ between the rows of a cell."""
 
 CELL = ["experiment", "table", "row_number", "column_number"]
@@ -94,7 +94,7 @@ COLUMNS = [
 ]
 
 ABSENT: dict[str, Any] = {
-    **dict.fromkeys((*LABELS, "run", "setting", "status"), ""),
+    **dict.fromkeys((*LABELS, "run", "start", "setting", "status"), ""),
     **dict.fromkeys(("published_trials", "published_decimals", "trial", "seed"), 0),
     **dict.fromkeys(("published_starred", "starred"), False),
 }
@@ -301,6 +301,7 @@ def rows_by_trial(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
                 "trial": trial,
                 "run": run.id,
                 "seed": run.spec["seed"],
+                "start": start_of(run.spec),
                 "setting": setting_of(run.spec),
                 "status": run.provenance.status,
                 "starred": bool(values) and of_run["final_or_max"].starred,
@@ -314,6 +315,16 @@ def rows_by_trial(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
     for row in counted:
         row["value"] = row[column]
     return found
+
+
+def start_of(spec: Mapping[str, Any]) -> str:
+    """Name what a run starts from, but for its seed.
+
+    Runs of two methods with the same start and the same seed begin with the same weights and learn
+    from the same noisy partition.
+    """
+    partition = {key: value for key, value in spec["noisy_partition"].items() if key != "seed"}
+    return identity({"noisy_partition": partition, "model": spec.get("model")})
 
 
 def setting_of(spec: Mapping[str, Any]) -> str:

@@ -52,6 +52,7 @@ def own_size(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[OwnSi
                 continue
             found = content.runs_of(cell)
             values = [run.values(cell.metric) for run in found if not run.diverged]
+            devices = itertools.chain(*(run.provenance.devices for run in found))
             yield OwnSize(
                 table=table,
                 column=column,
@@ -60,5 +61,5 @@ def own_size(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[OwnSi
                 seeds=tuple(run.spec["seed"] for run in found),
                 best_rounds=tuple(int(np.nanargmax(v)) + 1 for v in values if np.isfinite(v).any()),
                 hours=sum(run.provenance.training_seconds for run in found) / 3600,
-                devices=tuple(dict.fromkeys(itertools.chain(*(r.provenance.devices for r in found)))),
+                devices=tuple(dict.fromkeys(devices)),
             )

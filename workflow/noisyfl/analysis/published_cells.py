@@ -21,7 +21,7 @@ from noisyfl.specs.published import KEY, Published
 OURS = {
     **{name: name for name in ("shown_in", "row", "column")},
     **{"ours": "mean", "ours_std": "std", "ours_trials": "trials", "ours_starred": "starred"},
-    **{"ours_seeds": "seeds", "ours_values": "values"},
+    **{"ours_seeds": "seeds", "ours_values": "values", "ours_start": "start"},
     "ours_as_published": "as_published",
     "headroom": "headroom",
     **{name: name for name in ("difference", "verdict", "runs")},
@@ -35,9 +35,9 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
     A published number that no cell of the tables shows has no number of ours, and the verdict
     ``not run``; one that several cells show has a row for each. Ours is in the unit of the
     published number, except that shares are always in percent; ``ours_values`` are the trials that
-    it averages, and ``ours_seeds`` their seeds. ``ours_as_published`` says whether it was made
-    exactly in the paper's setting, and ``headroom`` by how many points the oracle leads FedAvg
-    there, in the same statistic, if both are trained.
+    it averages, ``ours_seeds`` their seeds and ``ours_start`` what they start from.
+    ``ours_as_published`` says whether it was made exactly in the paper's setting, and ``headroom``
+    by how many points the oracle leads FedAvg there, in the same statistic, if both are trained.
 
     Args:
         frame: of all tables, see :mod:`noisyfl.analysis.frame`: one without published numbers may

@@ -1,7 +1,8 @@
 """How far the trials of cells lie apart, and what other seeds would give.
 
-A trial's number differs between seeds by what all methods of a column have in common, and by what
-is a method's own. Both standard deviations are pooled over cells, as each has few seeds.
+A trial's number differs between seeds by what all runs have in common that begin with the same
+weights and learn from the same noisy partition, and by what is a method's own. Both standard
+deviations are pooled over cells, as each has few seeds.
 """
 
 from __future__ import annotations
@@ -41,16 +42,15 @@ class Spread:
 
 
 class Spreads(NamedTuple):
-    """How far the trials of a column's cells lie apart.
-
-    In a seed all methods of a column begin with the same weights and learn from the same noisy
-    partition. What their trials have in common because of that cancels where they are compared.
+    """How far the trials of cells lie apart that start from the same: in a seed, they begin with
+    the same weights and learn from the same noisy partition. What they have in common because of
+    that cancels where they are compared.
 
     Attributes:
-        shared: what all methods of a column have in common in a seed.
+        shared: what they have in common in a seed.
         own: what each method has by itself.
-        luck: by how much each seed is better than others for a column's methods, by the seed; empty
-            for several columns, and where no two methods have two seeds in common.
+        luck: by how much each seed is better than others, by the seed; empty for several starts,
+            and where no two methods have two seeds in common.
     """
 
     shared: Spread = Spread()
@@ -58,19 +58,19 @@ class Spreads(NamedTuple):
     luck: Mapping[int, float] = MappingProxyType({})
 
     @classmethod
-    def pool(cls, columns: Sequence[Sequence[Mapping[int, float]]]) -> Spreads:
+    def pool(cls, starts: Sequence[Sequence[Mapping[int, float]]]) -> Spreads:
         """Estimate both parts by the squares that are left without the methods' means, and without
         the seeds' as well (Henderson's third method, Biometrics, 1953).
 
         If no two methods have two seeds in common, all is ``own``.
 
         Args:
-            columns: the cells of each, as the values of their trials by seed; a cell with a single
+            starts: the cells of each, as the values of their trials by seed; a cell with a single
                 trial tells nothing.
         """
         within, left, luck = np.zeros(2), np.zeros(2), {}
-        for column in columns:
-            several = [cell for cell in column if len(cell) > 1]
+        for alike in starts:
+            several = [cell for cell in alike if len(cell) > 1]
             values = np.array([value for cell in several for value in cell.values()])
             names = np.array([seed for cell in several for seed in cell])
             methods = np.repeat(np.eye(len(several)), [len(cell) for cell in several], axis=0)
@@ -79,7 +79,7 @@ class Spreads(NamedTuple):
             within += _least_squares(values, methods)[1:]
             means, *squares = _least_squares(values, both)
             left += squares
-            if len(columns) == 1 and left[1]:
+            if len(starts) == 1 and left[1]:
                 of_seeds = means[len(several) :]
                 luck = dict(zip(seeds.tolist(), (of_seeds - of_seeds.mean()).tolist(), strict=True))
         freedom = round(within[1] - left[1])
@@ -94,7 +94,7 @@ class Spreads(NamedTuple):
         """Each part from the first group in which it is known well enough, or else the last one.
 
         Args:
-            groups: the first is the column itself, which has the luck of its seeds.
+            groups: the first is of cells that start from the same, and has the luck of their seeds.
         """
         shared, own = (
             next((one for one in part if one.freedom >= LEAST_FREEDOM), part[-1])
@@ -103,8 +103,8 @@ class Spreads(NamedTuple):
         return cls(shared, own, groups[0].luck)
 
     def error(self, trials: Mapping[int, float]) -> float:
-        """The standard error of a cell's mean, without what its column has in common: by the
-        deviation of its trials if that is larger than the pooled one, as a few may agree by chance.
+        """The standard error of a cell's mean, without what a seed has in common: by the deviation
+        of its trials if that is larger than the pooled one, as a few may agree by chance.
 
         Args:
             trials: their values by seed; NaN if these tell nothing.
@@ -114,19 +114,19 @@ class Spreads(NamedTuple):
         return float(np.fmax(self.own.std, std)) / math.sqrt(len(trials))
 
     def draws(
-        self, trials: Mapping[int, float], column: Sequence[str], cell: Sequence[str]
+        self, trials: Mapping[int, float], start: Sequence[str], cell: Sequence[str]
     ) -> np.ndarray:
         """How far the mean of a cell may be off, float64 [draws], from Student's t distribution.
 
         Args:
             trials: their values by seed; NaN if these tell nothing.
-            column: names the column, whose cells have a part in common in a seed.
+            start: names what the cells start from that have a part in common in a seed.
             cell: names the cell.
         """
         own = stream(0, "cell", *cell).standard_t(self.own.freedom, size=DRAWS)
-        common = [stream(0, "seed", seed, *column).standard_normal(DRAWS) for seed in trials]
+        common = [stream(0, "seed", seed, *start).standard_normal(DRAWS) for seed in trials]
         freedom = max(self.shared.freedom, 1)
-        scale = np.sqrt(freedom / stream(0, "scale", *column).chisquare(freedom, size=DRAWS))
+        scale = np.sqrt(freedom / stream(0, "scale", *start).chisquare(freedom, size=DRAWS))
         shared = self.shared.std * scale * np.mean(common, axis=0)
         return self.error(trials) * own + shared
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 
 from noisyfl.analysis.clients import client_features, first_values, last_values, ranks_from_0_to_1
 from noisyfl.analysis.curves import mean_curve
-from noisyfl.analysis.frame import rows_by_trial
+from noisyfl.analysis.frame import rows_by_trial, start_of
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.noisy_clients import SCORES, correctly_flagged
 from noisyfl.analysis.pairs import PAIRS
@@ -24,7 +23,7 @@ from noisyfl.claims.labels import WORK, Label
 from noisyfl.claims.lines import Line, cells_and_lines, lines_of
 from noisyfl.claims.numbers import Entry
 from noisyfl.claims.query import Query
-from noisyfl.claims.sources import Column, Group, Source, draws_of_error, pooled, spreads_at
+from noisyfl.claims.sources import Group, Source, Trials, draws_of_error, pooled
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.options import find
 from noisyfl.data import noisy_partition
@@ -69,11 +68,12 @@ class Artifacts:
     @functools.cache  # noqa: B019
     def spreads(self, metric: str) -> dict[Group, Spreads]:
         """How far trials of cells lie apart, in the tables of all papers, by group of cells."""
-        columns: defaultdict[Column, list[Mapping[int, float]]] = defaultdict(list)
-        for line in itertools.chain(*(cells_and_lines(*part) for part in self.parts.items())):
-            if line.statistic and len(line.runs) > 1:
-                columns[self._column(line, metric)].append(self.values(line, metric))
-        return pooled(columns)
+        lines = itertools.chain(*(cells_and_lines(*part) for part in self.parts.items()))
+        return pooled(
+            self._trials(line, metric, self.values(line, metric))
+            for line in lines
+            if line.statistic and len(line.runs) > 1
+        )
 
     @functools.cache  # noqa: B019
     def common_seeds(self, table: str, column: str, metric: str) -> frozenset[int]:
@@ -88,12 +88,13 @@ class Artifacts:
 
     def errors(self, line: Line, metric: str, trials: Mapping[int, float]) -> np.ndarray:
         """How far a mean over a line's trials may be off, see :func:`draws_of_error`."""
-        column, cell = self._column(line, metric), (line.runs[0], metric)
-        return draws_of_error(spreads_at(column, self.spreads(metric)), trials, column, cell)
+        return draws_of_error(self._trials(line, metric, trials), self.spreads(metric))
 
-    def _column(self, line: Line, metric: str) -> Column:
-        dataset = str(self.run(line.runs[0]).spec["noisy_partition"]["dataset"])
-        return Column(line.place.table, line.place.column, dataset, metric)
+    def _trials(self, line: Line, metric: str, values: Mapping[int, float]) -> Trials:
+        spec = self.run(line.runs[0]).spec
+        dataset = str(spec["noisy_partition"]["dataset"])
+        where = line.place.table, line.place.column, dataset, metric
+        return Trials(values, " ".join(line.runs), start_of(spec), *where)
 
     def sources(self) -> dict[str, Source]:
         """The source of each kind of numbers, see :mod:`noisyfl.claims.query`."""

@@ -14,7 +14,6 @@ from noisyfl.analysis.statistics import Headroom, verdict_on_lead
 from noisyfl.analysis.summaries import summary
 from noisyfl.claims.sources import (
     Group,
-    column_of,
     headroom_of,
     spreads_at,
     spreads_of,
@@ -95,17 +94,17 @@ def _of_column(
     rows: Sequence[Mapping[str, str]], spreads: Mapping[Group, Spreads]
 ) -> Iterator[Lead]:
     """The lead in a column, if it has both methods with the same seed."""
-    own = [row for row in rows if row["method"].partition("_")[0] == row["paper"]]
-    level = [row for row in rows if row["method"] == BASELINE]
-    if not own or len(level) != 1:
+    variants = [row for row in rows if row["method"].partition("_")[0] == row["paper"]]
+    levels = [row for row in rows if row["method"] == BASELINE]
+    if not variants or len(levels) != 1:
         return
-    pair = max(own, key=lambda row: float(row["value"])), level[0]
+    pair = max(variants, key=lambda row: float(row["value"])), levels[0]
     published = (float(pair[0]["value"]) - float(pair[1]["value"])) * SCALES[pair[0]["unit"]]
-    own_trials, level_trials = map(trials_of, pair)
-    leads = [own_trials[seed] - level_trials[seed] for seed in own_trials.keys() & level_trials]
+    own, level = map(trials_of, pair)
+    leads = [own.values[seed] - level.values[seed] for seed in own.values.keys() & level.values]
     if not leads:
         return
-    ours, own_spread = summary(leads), spreads_at(column_of(pair[0]), spreads).own
+    ours, own_spread = summary(leads), spreads_at(own, spreads).own
     # The methods' own parts are independent. A few seeds may agree by chance.
     deviation = max(math.sqrt(2) * own_spread.std, ours.std or 0.0)
     yield Lead(

@@ -29,6 +29,9 @@ from noisyfl.specs.published import KEY, Published
 
 Source = Callable[[Query], Iterable[Entry]]
 
+COLUMN = ("shown_in", "column", "dataset", "metric")
+"""What the cells have in common that a column compares."""
+
 
 @dataclass(frozen=True)
 class ClaimSide:
@@ -84,16 +87,23 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     return list(cells.values())
 
 
-class Column(NamedTuple):
-    """The cells of a table's column whose trials share a seed's luck.
+class Trials(NamedTuple):
+    """The trials of a cell, and what tells how far they lie apart.
 
     Attributes:
-        table: as ``<experiment>/<name>``.
-        column: its name.
-        dataset: of the cells; others of the column may have another dataset.
-        metric: of the cells, see :data:`noisyfl.analysis.metrics.METRICS`.
+        values: by seed; NaN if these tell nothing.
+        runs: their ids.
+        start: what they start from, see :func:`noisyfl.analysis.frame.start_of`: in a seed, those
+            that start from the same share its luck.
+        table: of the cell, as ``<experiment>/<name>``.
+        column: of the cell.
+        dataset: of the cell.
+        metric: of the cell, see :data:`noisyfl.analysis.metrics.METRICS`.
     """
 
+    values: Mapping[int, float]
+    runs: str
+    start: str
     table: str
     column: str
     dataset: str
@@ -101,59 +111,71 @@ class Column(NamedTuple):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The groups over which its spreads may be pooled, the smallest first: itself, the table's
-        columns with its dataset, and all with its dataset.
+        """The groups over which spreads may be pooled, the smallest first: what starts from the
+        same; the column's cells with this dataset, which at another scale start from another; those
+        of the table; and all with this dataset.
         """
-        return self, (self.table, self.dataset, self.metric), (self.dataset, self.metric)
+        kind = self.dataset, self.metric
+        column, table = (self.table, self.column, *kind), (self.table, *kind)
+        return (self.start, self.metric), column, table, kind
 
 
 Group = tuple[str, ...]
-"""Columns over which spreads are pooled, see :attr:`Column.groups`."""
+"""Cells over which spreads are pooled, see :attr:`Trials.groups`."""
 
 
-def pooled(columns: Mapping[Column, Sequence[Mapping[int, float]]]) -> dict[Group, Spreads]:
-    """How far trials lie apart in each group of columns, by the trials of their cells."""
-    groups = defaultdict(list)
-    for column, cells in columns.items():
-        for group in column.groups:
-            groups[group].append(cells)
-    return {group: Spreads.pool(found) for group, found in groups.items()}
+def pooled(cells: Iterable[Trials]) -> dict[Group, Spreads]:
+    """How far trials lie apart in each group of cells.
+
+    Cells that start from the same and have the same values count once: they are in several tables,
+    or of methods that do the same there, as FedAvg and the oracle do without noise.
+    """
+    groups: defaultdict[Group, defaultdict[str, set[tuple[tuple[int, float], ...]]]]
+    groups = defaultdict(lambda: defaultdict(set))
+    for cell in cells:
+        for group in cell.groups:
+            groups[group][cell.start].add(tuple(cell.values.items()))
+    return {
+        group: Spreads.pool([[dict(cell) for cell in sorted(alike)] for alike in starts.values()])
+        for group, starts in groups.items()
+    }
 
 
-def spreads_at(column: Column, spreads: Mapping[Group, Spreads]) -> Spreads:
-    """The spreads of a column, by those of groups."""
-    return Spreads.of_smallest([spreads.get(group, Spreads()) for group in column.groups])
+def spreads_at(cell: Trials, spreads: Mapping[Group, Spreads]) -> Spreads:
+    """The spreads of a cell, by those of groups."""
+    return Spreads.of_smallest([spreads.get(group, Spreads()) for group in cell.groups])
 
 
 def spreads_of(rows: Iterable[Mapping[str, str]]) -> dict[Group, Spreads]:
     """How far trials lie apart in each group of cells; those that average others do not count, as
     their deviation is between settings.
     """
-    columns: defaultdict[Column, list[dict[int, float]]] = defaultdict(list)
-    for row in rows:
-        if not _averages(row):
-            columns[column_of(row)].append(trials_of(row))
-    return pooled(columns)
+    return pooled(trials_of(row) for row in rows if not _averages(row))
 
 
-def trials_of(row: Mapping[str, str]) -> dict[int, float]:
-    """The numbers of a cell's trials by seed; of one that averages others, theirs from 1."""
+def trials_of(row: Mapping[str, str]) -> Trials:
+    """The trials of a cell; of one that averages others, theirs from 1 instead of by seed."""
     seeds, values = (row[name].split() for name in ("ours_seeds", "ours_values"))
-    return dict(zip(map(int, seeds), map(float, values), strict=True))
+    return Trials(
+        dict(zip(map(int, seeds), map(float, values), strict=True)),
+        *(row[name] for name in ("runs", "ours_start", *COLUMN)),
+    )
 
 
 def on_common_seeds(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """The rows, with ours over those seeds alone that all of a column have, if there are such: a
     seed with worse noise would otherwise count against those methods that have it.
     """
-    seeds: dict[Column, set[int]] = {}
-    for row in rows:
+    seeds: dict[tuple[str, ...], set[int]] = {}
+    columns = [tuple(row[name] for name in COLUMN) for row in rows]
+    for column, row in zip(columns, rows, strict=True):
         if row["ours"]:
-            column, own = column_of(row), set(trials_of(row))
+            own = set(trials_of(row).values)
             seeds[column] = seeds.get(column, own) & own
     found = []
-    for row in rows:
-        kept = {s: v for s, v in trials_of(row).items() if s in seeds.get(column_of(row), ())}
+    for column, row in zip(columns, rows, strict=True):
+        values = trials_of(row).values
+        kept = {seed: values[seed] for seed in values if seed in seeds.get(column, ())}
         found.append(dict(row))
         if kept:
             found[-1] |= {
@@ -164,36 +186,28 @@ def on_common_seeds(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     return found
 
 
-def column_of(row: Mapping[str, str]) -> Column:
-    """The column of a cell."""
-    return Column(row["shown_in"], row["column"], row["dataset"], row["metric"])
-
-
 def headroom_of(row: Mapping[str, str], spreads: Mapping[Group, Spreads]) -> Headroom | None:
     """The headroom in the setting of a cell; None if it is unknown, or if there is no noise: then
     the oracle is FedAvg, and what a paper says of that setting is not about what noise takes.
     """
     if row["noise"] == "none" or not row["headroom"]:
         return None
-    deviation = spreads_at(column_of(row), spreads).own.std
+    deviation = spreads_at(trials_of(row), spreads).own.std
     return Headroom(float(row["headroom"]), math.sqrt(2) * deviation)
 
 
-def draws_of_error(
-    spreads: Spreads, trials: Mapping[int, float], column: Column, cell: Sequence[str]
-) -> np.ndarray:
-    """How far a mean over trials may be off, float64 [1 + draws], of which the first is 0.
+def draws_of_error(cell: Trials, spreads: Mapping[Group, Spreads]) -> np.ndarray:
+    """How far a mean over trials may be off, float64 [1 + draws], of which the first is 0: always
+    the same for the same runs.
 
-    If no cell of the group has several trials, an accuracy or a share may be anything, and a cost
+    If no cell of its groups has several trials, an accuracy or a share may be anything, and a cost
     is taken as it is.
-
-    Args:
-        trials: their values by seed; NaN if these tell nothing.
-        cell: names the cell.
     """
-    if spreads.own.freedom and trials:
-        return np.append(0.0, spreads.draws(trials, column, cell))
-    unknown = METRICS[column.metric].unit == "percent"
+    found = spreads_at(cell, spreads)
+    if found.own.freedom and cell.values:
+        start, name = (cell.start, cell.metric), (cell.runs, cell.metric)
+        return np.append(0.0, found.draws(cell.values, start, name))
+    unknown = METRICS[cell.metric].unit == "percent"
     return np.append(0.0, np.full(DRAWS, math.nan if unknown else 0.0))
 
 
@@ -201,16 +215,10 @@ def draws_of_cell(row: Mapping[str, str], spreads: Mapping[Group, Spreads]) -> n
     """Our mean in a cell, and draws of what it may be with other seeds, float64 [1 + draws]; see
     :func:`draws_of_error`.
     """
-    trials, column = trials_of(row), column_of(row)
+    trials = trials_of(row)
     if _averages(row):  # how far settings lie apart is not how far seeds do
-        trials = dict.fromkeys(trials, math.nan)
-    found = draws_of_error(spreads_at(column, spreads), trials, column, _cell(row))
-    return float(row["ours"] or "nan") + found
-
-
-def _cell(row: Mapping[str, str]) -> list[str]:
-    """What a cell is, wherever it stands in the file: what it might be is always the same."""
-    return [row[name] for name in (*KEY, "shown_in", "row", "column")]
+        trials = trials._replace(values=dict.fromkeys(trials.values, math.nan))
+    return float(row["ours"] or "nan") + draws_of_error(trials, spreads)
 
 
 def _our_entries(
@@ -220,7 +228,7 @@ def _our_entries(
     for row in rows:
         std = float(row["ours_std"] or "nan")
         starred = row["ours_starred"] == "True" if row["ours"] and row["ours_starred"] else None
-        rng = stream(0, "standard deviation", *_cell(row))
+        rng = stream(0, "standard deviation", row["runs"], row["metric"])
         stds = draws_of_deviation(std, int(row["ours_trials"]), rng)
         found += _entries_of(row, draws_of_cell(row, spreads), stds, starred)
     return found

@@ -168,7 +168,7 @@ def _own_size(found: OwnSize) -> list[str]:
     """A paper-scale cell, as the texts of nine columns."""
     cell, numbers = found.cell, found.cell.summaries
     paper: str = cell.facts["paper"]
-    rounds = " and ".join(map(str, found.best_rounds))
+    rounds, seeds = (" and ".join(map(str, some)) for some in (found.best_rounds, found.seeds))
     return [
         PAPERS.get(paper, paper),
         f"`{found.table.experiment}_{found.table.name}`, {found.column}",
@@ -178,7 +178,7 @@ def _own_size(found: OwnSize) -> list[str]:
         f"{cell.difference:+.1f}",
         cell.verdict,
         f"{number(numbers['best'].mean)} ({rounds}), {number(numbers['mean_last_10'].mean)}",
-        f"{' and '.join(map(str, found.seeds))}, {number(found.hours)} h, {', '.join(found.devices)}",
+        ", ".join([seeds, f"{number(found.hours)} h", *found.devices]),
     ]
 
 
