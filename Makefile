@@ -87,7 +87,7 @@ evidence: .venv/installed
 	$(bin)/snakemake evidence --cores all --quiet host reason --configfile=config/reduced.yaml
 	$(bin)/snakemake evidence_methods --cores all --quiet host reason --configfile=config/desk.yaml
 	cp results/reduced/evidence.md docs/
-	cp results/reduced/evidence/*.md results/desk/evidence/methods.md docs/evidence/
+	cp results/reduced/evidence/*.* results/desk/evidence/methods.md docs/evidence/
 	$(bin)/python tools/readme_results.py
 
 conformance: .venv/installed

@@ -1,4 +1,4 @@
-from noisyfl.pages.evidence_paths import METHODS_PAGE, PAGES
+from noisyfl.pages.evidence_paths import LEADS, METHODS_PAGE, PAGES
 
 REASONS = sorted((REPRODUCED.packed / "reasons" / PLAN.scale).glob("*.yaml"))
 
@@ -11,7 +11,7 @@ rule evidence:
         published=PUBLISHED,
         reasons=REASONS,
     output:
-        [FOLDER / page for page in PAGES],
+        [FOLDER / file for file in (*PAGES, LEADS)],
     log:
         FOLDER / "logs" / "evidence.log",
     retries: 0

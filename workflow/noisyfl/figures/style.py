@@ -211,9 +211,9 @@ def stamp(figure: Figure, text: str) -> None:
     figure.text(0.997, 0.03 / height, text, **place)
 
 
-def save(figure: Figure, png: Path, pdf: Path) -> None:
-    """Write the figure as PNG and as PDF; equal figures give equal bytes."""
-    unstamped = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
-    for path, kind in ((png, "png"), (pdf, "pdf")):
-        with replacing(path) as draft:
-            figure.savefig(draft, format=kind, metadata=unstamped[kind])
+def save(figure: Figure, *files: Path) -> None:
+    """Write the figure to files, as PNG or PDF by their suffix; equal figures give equal bytes."""
+    unstamped = {".png": {"Software": None}, ".pdf": {"CreationDate": None}}
+    for file in files:
+        with replacing(file) as draft:
+            figure.savefig(draft, format=file.suffix[1:], metadata=unstamped[file.suffix])

@@ -21,8 +21,10 @@ from noisyfl.claims.leads import Lead
 from noisyfl.claims.leads import leads as leads_of
 from noisyfl.claims.sources import read_rows
 from noisyfl.core.artifacts import replacing
+from noisyfl.figures import style
+from noisyfl.figures.leads import leads_by_published
 from noisyfl.pages.claims import tally
-from noisyfl.pages.evidence_paths import CLAIMS
+from noisyfl.pages.evidence_paths import CLAIMS, LEADS
 from noisyfl.pages.explanations import PaperReasons, read_reasons, template
 from noisyfl.pages.paper_tables import PaperTable, lead_text, paper_tables
 from noisyfl.specs.published import PAPERS
@@ -58,6 +60,7 @@ def evidence_pages(
             verdicts=Counter(one.verdict for one in leads),
             coverage=_coverage(cells),
             results=_results(scale, leads, tables),
+            figure=LEADS,
             own=[_own_size(one) for one in sorted(own, key=_setting)],
             own_leads=[_lead(one) for one in leads if one.as_published],
         ),
@@ -207,10 +210,11 @@ def write_evidence(
     own_cells: Sequence[Mapping[str, str]],
     reasons: Iterable[Path],
 ) -> None:
-    """Write the pages.
+    """Write the pages, and the figure of the first one.
 
     Args:
-        folder: gets :data:`~noisyfl.pages.evidence_paths.PAGES`.
+        folder: gets :data:`~noisyfl.pages.evidence_paths.PAGES` and
+            :data:`~noisyfl.pages.evidence_paths.LEADS`.
         scale: its name.
         cells: the file of every published number with ours.
         own_cells: the published numbers with those at paper scale.
@@ -225,3 +229,5 @@ def write_evidence(
     for name, text in pages.items():
         with replacing(folder / name) as draft:
             draft.write_text(text, encoding="utf-8")
+    with style.house_style():
+        style.save(leads_by_published(leads), folder / LEADS)

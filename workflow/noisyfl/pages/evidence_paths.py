@@ -16,5 +16,8 @@ METHODS_PAGE = f"evidence/{METHODS}.md"
 CLAIMS = "claims"
 """The name of the page of every claim."""
 
+LEADS = "evidence/leads.png"
+"""The figure of the first page, by its path from there."""
+
 PAGES = ("evidence.md", *(f"evidence/{name}.md" for name in (CLAIMS, *PAPERS)))
 """The pages of claims and papers, by their paths from where the first one is."""
