@@ -323,7 +323,7 @@ def start_of(spec: Mapping[str, Any]) -> str:
     Runs of two methods with the same start and the same seed begin with the same weights and learn
     from the same noisy partition.
     """
-    partition = {key: value for key, value in spec["noisy_partition"].items() if key != "seed"}
+    partition = {**spec.get("noisy_partition", {}), "seed": None}
     return identity({"noisy_partition": partition, "model": spec.get("model")})
 
 
