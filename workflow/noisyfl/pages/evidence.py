@@ -168,7 +168,7 @@ def _range(numbers: Sequence[float], form: str) -> str:
 
 
 def _own_size(found: OwnSize) -> list[str]:
-    """A paper-scale cell, as the texts of nine columns."""
+    """A paper-scale cell, as the texts of its columns."""
     cell, numbers = found.cell, found.cell.summaries
     paper: str = cell.facts["paper"]
     rounds, seeds = (" and ".join(map(str, some)) for some in (found.best_rounds, found.seeds))
