@@ -97,8 +97,8 @@ def leads_on_uneven_data(accuracy: Numbers) -> Checks:
     pooled=cells("table5", method="jointopt", scope="centralized", by=""),
 )
 def best_on_clothing(accuracy: Numbers, pooled: Numbers) -> Checks:
-    """On Clothing1M FedCorr is the best federated method, and above the published Joint
-    Optimization on pooled data.
+    """On Clothing1M FedCorr is the best federated method, and above Joint Optimization on pooled
+    data.
     """
     yield from check(
         "ahead of the federated methods, and of pooled Joint Optimization",

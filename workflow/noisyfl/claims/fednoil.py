@@ -42,10 +42,11 @@ def far_ahead(accuracy: Numbers) -> Checks:
 )
 def converges(heavy: Numbers, sizes: Numbers) -> Checks:
     """Under heavy pair noise on CIFAR-100 only FedNoiL converges, and where clients differ in size
-    most baselines do not.
+    it does, and most baselines do not.
     """
     both, none = heavy[BOTH].min("method") >= 1, heavy[OTHERS].max("method") <= 0
     yield from check("both schedules converge and no baseline does", both & none)
+    yield from check("both schedules converge", sizes[BOTH].min("method") >= 1)
     yield from check("most baselines do not converge", sizes[OTHERS] <= 0, share=MOST)
 
 
