@@ -1,11 +1,13 @@
 """The tidy frame: what a table's numbers are, one row a run."""
 
 import dataclasses
+import math
 
 import pandas as pd
 import pytest
 
 from descriptions import described_table
+from noisyfl.analysis.cells import Cell
 from noisyfl.analysis.frame import (
     COLUMNS,
     column_values,
@@ -178,6 +180,17 @@ def test_a_diverged_run_has_values_that_do_not_count(table, runs):
     assert found["best"].tolist() == [80.0, 90.0]
     assert found["value"].isna().tolist() == [False, True]
     assert summaries(found.to_dict("records"))["best"].trials == 1
+
+
+def test_a_mean_of_a_cell_of_which_a_trial_diverged_is_never_the_best(table, runs):
+    run = runs.add([0.9, 0.95], seed=2, noise_level=LEVELS[0], provenance={"status": "diverged"})
+    cells = ((table.runs[0][0][0], run), *table.runs[0][1:])
+    frame = tidy(table.with_runs((cells, table.runs[1])), read_runs(runs.files))
+    found = cell(frame, "Fedavg", "mean")
+    assert found["status"].tolist() == ["diverged", ""]
+    mean = Cell(found.to_dict("records"))
+    assert mean.summary.mean == (80 + 65) / 2
+    assert math.isnan(mean.worth)
 
 
 def test_a_cell_of_which_a_trial_diverged_has_no_value_among_its_column(table, runs):

@@ -1,6 +1,7 @@
 """Numbers of claims that come from runs, and that every claim finds the runs it names."""
 
 import itertools
+import math
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -82,16 +83,20 @@ def test_a_cell_is_its_statistic_in_percent(table):
     assert not list(table["tables"](Query("", ("x/two",), (), {})))
 
 
-def test_curves_are_means_over_trials(table):
+def test_curves_are_means_over_the_trials_that_a_cell_shows(table, runs):
     found = values(table["rounds"], row="Digits, Plain")
-    # In percent of the run's thirty rounds.
+    # In percent of the run's thirty rounds; of the seed that both methods have.
     assert [(labels["work"], value) for labels, value in found] == [
-        (3.333, pytest.approx(15)),
-        (10, pytest.approx(40)),
-        (13.333, pytest.approx(55)),
+        (3.333, pytest.approx(10)),
+        (10, pytest.approx(30)),
+        (13.333, pytest.approx(50)),
     ]
     where = {"row": "Digits, Plain", "metric": "label_precision", "work": since(10)}
-    assert [v for _, v in values(table["rounds"], **where)] == [pytest.approx(50)] * 2
+    assert [v for _, v in values(table["rounds"], **where)] == [50, 75]
+    both = [runs.add([0.1, 0.3], seed=3), runs.add([0.2, 0.5], seed=4)]
+    description = {"columns": [{"name": "a"}], "rows": [{"name": "b"}], "runs": [[both]]}
+    sources = Artifacts({"x/one": described_table(description)}, runs.files, {}).sources()
+    assert [v for _, v in values(sources["rounds"])] == [pytest.approx(15), pytest.approx(40)]
     # A batch is ten samples backwards.
     found = values(table["batches"], row="Both(80)")
     assert [labels["work"] for labels, _ in found] == [2, 4, 6, 8]
@@ -121,6 +126,28 @@ def test_a_single_trial_is_as_sure_as_trials_of_its_data_set_elsewhere(runs):
     assert np.isnan(unknown.values[1:]).all()
 
 
+def test_runs_in_two_columns_by_two_statistics_count_once(runs):
+    cells = [
+        [runs.add([0.1, end], seed=seed, method=method) for seed, end in enumerate(ends, 1)]
+        for method, ends in (("fedavg", (0.5, 0.6)), ("krum", (0.5, 0.8)))
+    ]
+    best = {"name": "best"}
+    description = {
+        "rows": [{"name": "a"}, {"name": "b"}],
+        "columns": [best],
+        "runs": [[cell] for cell in cells],
+    }
+    once = Artifacts({"x/one": described_table(description)}, runs.files, {})
+    description["columns"] = [best, {"name": "mean", "statistic": "mean"}]
+    description["runs"] = [[cell, cell] for cell in cells]
+    twice = Artifacts({"x/one": described_table(description)}, runs.files, {})
+    for of_curves in (False, True):
+        expected = once.spreads("test_accuracy", of_curves)
+        found = twice.spreads("test_accuracy", of_curves)
+        assert found.keys() >= expected.keys()
+        assert {group: found[group] for group in expected} == expected
+
+
 def test_a_trial_that_diverged_does_not_count(runs):
     cell = [runs.add([0.1, 0.9], provenance={"status": "diverged"}), runs.add([0.2, 0.4], seed=2)]
     description = {"columns": [{"name": "a"}], "rows": [{"name": "b"}], "runs": [[cell]]}
@@ -129,8 +156,8 @@ def test_a_trial_that_diverged_does_not_count(runs):
     assert [v for _, v in values(sources["rounds"])] == [pytest.approx(20), pytest.approx(40)]
     runs.add([0.2, 0.4], seed=2, provenance={"status": "diverged"})
     sources = Artifacts({"x/one": described_table(description)}, runs.files, {}).sources()
-    assert not values(sources["tables"])
-    assert not values(sources["rounds"])
+    for kind in ("tables", "rounds"):  # unknown, so that what rests on it is not decided
+        assert [v for _, v in values(sources[kind])] == [pytest.approx(math.nan, nan_ok=True)]
 
 
 @pytest.mark.parametrize("kind", ["tables", "rounds", "batches", "clients", "pairs"])
@@ -228,7 +255,7 @@ def test_a_claim_about_curves(table, no_cells):
     # In rounds 3 and 4 of the three in which both have a value, in percent of thirty; the first
     # method's two trials say little of where other trials' curves would lie.
     margins = {case.label: case.margin for case in finding.checks[0].cases}
-    assert margins == {"3.333": -25, "10": 0, "13.33": pytest.approx(15)}
+    assert margins == {"3.333": pytest.approx(-30), "10": -10, "13.33": pytest.approx(10)}
     assert {case.holds for case in finding.checks[0].cases} == {None}
     # Wherever it lies, it rises.
     (rising,) = check("so", curves["Digits, Plain"].steps() > 0)

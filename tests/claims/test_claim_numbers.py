@@ -189,6 +189,22 @@ def test_the_first_round_that_reaches_a_level(level, at):
     assert told(curve(1, 4, 2, 8).reach(numbers("m", a=level)["a"])) == {(): at}
 
 
+def test_where_an_unknown_curve_reaches_a_level_is_unknown():
+    unknown = curve(1, 4, np.nan, 8).reach(numbers("m", a=3)["a"])
+    assert np.isnan(told(unknown)[()])
+
+
+def test_a_case_that_fails_for_sure_is_known_whatever_else_is_not():
+    one = numbers("m", a=1.0)
+    surely = one > numbers("m", a=2.0)
+    unknown = one > numbers("m", a=np.nan)
+    for both in (surely & unknown, unknown & surely):
+        (case,) = both.decide()
+        assert (case.holds, case.known, case.margin) == (False, True, -1)
+    (case,) = (unknown & (one > numbers("m", a=0.5))).decide()
+    assert (case.holds, case.known) == (None, False)
+
+
 def test_each_curve_has_its_own_end_and_level():
     rows = [
         Entry({"m": m, "work": float(n)}, np.array([float(v)]), Place("t", m, "c"))

@@ -151,6 +151,16 @@ def test_a_run_goes_with_its_noisy_partition_and_out_of_the_store(scale):
 
 
 @pytest.mark.slow
+def test_a_run_that_has_kept_its_labels_is_tracked_and_stays(scale):
+    results = Results(trained(scale))
+    run = scales.read_plan(scale).tables["paper/one"].runs[0][1][0]
+    results.run(run).labels.touch()
+    assert archive.archive([run], results, scales.REPRODUCED, "c0ffee") == [run]
+    assert results.run(run).whole()
+    assert scales.REPRODUCED.run(run).whole()
+
+
+@pytest.mark.slow
 def test_a_run_that_is_tracked_already_stays_where_it_is(scale, tmp_path):
     results = Results(trained(scale))
     run = scales.read_plan(scale).tables["paper/one"].runs[0][1][0]

@@ -144,6 +144,10 @@ def test_what_people_wrote_stands_under_its_heading(tmp_path):
     assert "| 0 | 0 | 1 | 0.80 |\n" in first
     shown = "| *Rank correlation* | 0.80 (0.80 to 0.80) |"
     assert shown in (tmp_path / "evidence" / "rofl.md").read_text()
+    # At a scale that has the paper-scale runs itself, their leads count once.
+    rows = [{**row, "ours_as_published": "True"} for row in read_rows(cells)]
+    write_evidence(tmp_path, "own_size", [], cells, [], rows, [])
+    assert "of 1 comparisons" in (tmp_path / "evidence.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -225,7 +229,10 @@ def test_a_lead_of_a_papers_own_size_is_told_with_the_deviation_of_smaller_trial
     cells.write_text(with_labels(CELLS))
     smaller = read_rows(cells)
     own = [
-        {**row, **trials(row["ours"] and "80"), "column": "own", "ours_as_published": "True"}
+        {
+            **{**row, **trials(row["ours"] and "80"), "column": "own"},
+            **{"runs": f"own {row['runs']}", "ours_as_published": "True"},
+        }
         for row in smaller
     ]
     own[0] |= trials("90")

@@ -55,6 +55,13 @@ def test_ours_are_over_the_seeds_that_all_rows_of_a_column_have(tables):
     assert table.rows[0][1].endswith("<br>80.0")
 
 
+def test_the_headroom_is_that_of_the_seeds_that_all_rows_have(tables):
+    """B has two trials more than A, in which there is less."""
+    text = with_labels(CELLS.replace("85.04,True,29.6", "85.04,True,25.0"))
+    (table,) = tables(text.replace(",Bpair,", ",Bpair and more,"))
+    assert ("*Headroom: oracle − FedAvg*", "+29.6") in table.rows
+
+
 def test_a_rank_correlation_moves_as_far_as_seeds_lie_apart(tables):
     def found(std):
         apart = {name: times(std, one)[0] for name, one in APART.items()}

@@ -2,8 +2,10 @@
 
 import dataclasses
 import shutil
+import time
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -246,8 +248,16 @@ def test_a_resumed_run_has_the_same_labels(tmp_path, monkeypatch):
     assert read_provenance(other.run_files.provenance, run).status == "finished"
 
 
-def test_a_run_that_diverged_keeps_no_labels(tmp_path):
+def test_a_rounds_seconds_are_those_without_labels(tmp_path, monkeypatch):
+    monkeypatch.setattr(Ledger, "look", lambda *_: time.sleep(1))
+    files, _ = train(tmp_path, "fedavg", rounds=1)
+    assert pq.read_table(files.rounds)["seconds"][0].as_py() < 1
+
+
+def test_a_run_that_diverged_keeps_no_labels(tmp_path, monkeypatch):
     files, job = train(tmp_path, "fedavg", learning_rate=1e30)
     with pytest.raises(BadInput, match="there is none; labels are kept of runs"):
         read_labels(identity(job.spec), files)
-    assert job.done  # and is not trained again for them
+    assert job.done
+    monkeypatch.setattr("noisyfl.runs.job.train_run", None)
+    assert job.run().error is None  # it is not trained again for them

@@ -74,7 +74,7 @@ class Cell:
         if self.averages:
             published = published and replace(published, std=None)
             ours = ours and replace(ours, std=None)
-        mostly = 2 * self.diverged > len(self.runs)
+        mostly = 2 * self.diverged > len(self.rows)
         return verdict_on_number(published, ours, self.measure.unit, self.as_published, mostly)
 
     @cached_property

@@ -345,7 +345,11 @@ def _average(parts: Sequence[Rows], statistic: str) -> Rows:
     if not all(known):
         return []
     means = [{name: found.mean for name, found in one.items()} for one in known]
-    return [{"trial": n, "value": mean[statistic], **mean} for n, mean in enumerate(means, 1)]
+    diverged = [any(row["status"] == "diverged" for row in part) for part in parts]
+    return [
+        {"trial": n, "status": "diverged" * bad, "value": mean[statistic], **mean}
+        for n, (bad, mean) in enumerate(zip(diverged, means, strict=True), 1)
+    ]
 
 
 def lines_not_run(table: TableDescription, where: str) -> list[pd.DataFrame]:

@@ -60,24 +60,38 @@ class Artifacts:
         """The runs of a line that did not diverge."""
         return [run for run in map(self.run, line.runs) if not run.diverged]
 
-    def values(self, line: Line, metric: str) -> dict[int, float]:
-        """The numbers of a cell's trials by seed, as far as these count."""
-        rows = rows_by_trial([self.run(run) for run in line.runs], metric, line.statistic)
+    def values(self, line: Line, metric: str, statistic: str) -> dict[int, float]:
+        """A statistic of a cell's trials by seed, as far as these count."""
+        rows = rows_by_trial([self.run(run) for run in line.runs], metric, statistic)
         return {row["seed"]: row["value"] for row in rows if not math.isnan(row["value"])}
 
     @functools.cache  # noqa: B019
-    def spreads(self, metric: str) -> dict[Group, Spreads]:
-        """How far trials of cells lie apart, in the tables of all papers, by group of cells."""
+    def spreads(self, metric: str, of_curves: bool) -> dict[Group, Spreads]:
+        """How far trials of cells lie apart, in the tables of all papers, by group of cells.
+
+        Args:
+            of_curves: of all cells, by the mean over a run; otherwise of cells that show the
+                metric, by the statistic that they show.
+        """
         lines = itertools.chain(*(cells_and_lines(*part) for part in self.parts.items()))
         return pooled(
-            self._trials(line, metric, self.values(line, metric))
+            self._trials(line, metric, self.values(line, metric, CURVE if of_curves else shown))
             for line in lines
-            if line.statistic and len(line.runs) > 1
+            if (shown := line.statistic) and len(line.runs) > 1
+            if of_curves or line.metric == metric
         )
 
+    def seeds(self, line: Line) -> frozenset[int]:
+        """The seeds of a line that all lines of its column with its metric have, or else all of
+        its own.
+        """
+        place = line.place
+        common = self._common_seeds(place.table, place.column, line.metric)
+        own = frozenset(run.spec["seed"] for run in self.trials(line))
+        return own & common or own
+
     @functools.cache  # noqa: B019
-    def common_seeds(self, table: str, column: str, metric: str) -> frozenset[int]:
-        """The seeds that all cells of a column with this metric have."""
+    def _common_seeds(self, table: str, column: str, metric: str) -> frozenset[int]:
         cells = cells_and_lines(table, self.parts[table])
         seeds = [
             {self.run(run).spec["seed"] for run in cell.runs}
@@ -86,9 +100,11 @@ class Artifacts:
         ]
         return frozenset(set.intersection(*seeds)) if seeds else frozenset()
 
-    def errors(self, line: Line, metric: str, trials: Mapping[int, float]) -> np.ndarray:
+    def errors(
+        self, line: Line, metric: str, trials: Mapping[int, float], of_curves: bool = False
+    ) -> np.ndarray:
         """How far a mean over a line's trials may be off, see :func:`draws_of_error`."""
-        return draws_of_error(self._trials(line, metric, trials), self.spreads(metric))
+        return draws_of_error(self._trials(line, metric, trials), self.spreads(metric, of_curves))
 
     def _trials(self, line: Line, metric: str, values: Mapping[int, float]) -> Trials:
         spec = self.run(line.runs[0]).spec
@@ -113,13 +129,15 @@ class Artifacts:
         metrics = query.where.get("metric")
         for line in lines_of(query, self.parts):
             for metric in metrics if isinstance(metrics, list) else [metrics or line.metric]:
-                found = of(self, line, metric) if line.runs else _not_run(kind, line, metric)
+                trained = bool(self.trials(line))
+                found = of(self, line, metric) if trained else _not_run(kind, line, metric)
                 yield from (n for n in found if query.fits(n.labels))
 
 
 def _not_run(kind: str, line: Line, metric: str) -> Iterator[Entry]:
-    """Unknown numbers of a cell without runs, so that what rests on it is not decided without it:
-    one, at the end of a curve; of clients one with the lowest and one with the highest ranks.
+    """Unknown numbers of a cell that has no runs, or whose runs diverged, so that what rests on it
+    is not decided without it: one, at the end of a curve; of clients one with the lowest and one
+    with the highest ranks.
     """
     own: dict[str, list[dict[str, Label]]] = {
         "rounds": [{WORK: 100.0}],
@@ -132,25 +150,27 @@ def _not_run(kind: str, line: Line, metric: str) -> Iterator[Entry]:
         yield Entry(known, np.array([np.nan]), line.place)
 
 
+CURVE = "mean"
+"""The statistic whose spread between trials is taken for that of their curves, which are shifted as
+a whole.
+"""
+
+
 def _of_tables(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
-    trials, place = artifacts.values(line, metric), line.place
-    common = artifacts.common_seeds(place.table, place.column, line.metric)
-    trials = {seed: trials[seed] for seed in trials if seed in common} or trials
-    if trials:
+    known = artifacts.values(line, metric, line.statistic)
+    if trials := {seed: known[seed] for seed in known if seed in artifacts.seeds(line)}:
         values = np.mean(list(trials.values())) + artifacts.errors(line, metric, trials)
         yield Entry({**line.labels, "metric": metric}, values, line.place)
 
 
 def _by_work(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Iterator[Entry]:
-    trials = artifacts.trials(line)
-    if not trials:
-        return
+    seeds = artifacts.seeds(line)
+    trials = [run for run in artifacts.trials(line) if run.spec["seed"] in seeds]
     work, values, _ = mean_curve(trials, metric, unit)
     if unit == "ordinary_rounds":
         work = 100 * work / trials[0].spec["schedule"]["rounds"]
     # A trial that lies higher than others does so along its whole curve.
-    unknown = {trial.spec["seed"]: math.nan for trial in trials}
-    errors = artifacts.errors(line, metric, unknown)
+    errors = artifacts.errors(line, metric, dict.fromkeys(seeds, math.nan), of_curves=True)
     for at, value in zip(work, METRICS[metric].factor * values, strict=True):
         labels = {**line.labels, "metric": metric, WORK: round(float(at), 3)}
         yield Entry(labels, value + errors, line.place)

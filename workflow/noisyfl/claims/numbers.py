@@ -229,7 +229,8 @@ class Numbers:
         curve, bound = _pair(self, level)
         work = curve.labels[WORK].to_numpy(dtype=float)[:, None]
         at = np.where(curve.values >= bound.values, work, np.inf)
-        return curve._replace(np.where(np.isnan(bound.values), np.nan, at)).min(WORK)
+        unknown = np.isnan(curve.values) | np.isnan(bound.values)
+        return curve._replace(np.where(unknown, np.nan, at)).min(WORK)
 
     # -- measures of the same clients, or of the same pairs of clients
 
@@ -366,17 +367,22 @@ class Cases:
         """Judge each case by itself; it is named by the labels in which the cases differ."""
         telling = [name for name in self.labels if self.labels[name].nunique() > 1]
         named = self.labels[telling].to_numpy().tolist()
-        return tuple(
-            Case(
-                label=", ".join(map(text, labels)),
-                numbers=" and ".join(part.words(n) for part in self.comparisons),
-                margin=min(part.margin(n) for part in self.comparisons),
-                gap=max(part.gap(n) for part in self.comparisons),
-                holds=decide([part.truth[n] for part in self.comparisons]),
-                cells=tuple(sorted(self.cells[n])),
+        cases = []
+        for n, labels in enumerate(named):
+            holds = decide([part.truth[n] for part in self.comparisons])
+            # If one comparison fails, it does not matter that another is unknown.
+            least, most = (np.min, np.max) if holds is None else (np.nanmin, np.nanmax)
+            cases.append(
+                Case(
+                    label=", ".join(map(text, labels)),
+                    numbers=" and ".join(part.words(n) for part in self.comparisons),
+                    margin=float(least([part.margin(n) for part in self.comparisons])),
+                    gap=float(most([part.gap(n) for part in self.comparisons])),
+                    holds=holds,
+                    cells=tuple(sorted(self.cells[n])),
+                )
             )
-            for n, labels in enumerate(named)
-        )
+        return tuple(cases)
 
 
 def _clients_of(count: int, over: Sequence[str]) -> int:

@@ -127,16 +127,19 @@ Group = tuple[str, ...]
 def pooled(cells: Iterable[Trials]) -> dict[Group, Spreads]:
     """How far trials lie apart in each group of cells.
 
-    Cells that start from the same and have the same values count once: they are in several tables,
-    or of methods that do the same there, as FedAvg and the oracle do without noise.
+    The same runs count once, also if several tables show them, by the first one's statistic; and so
+    do cells that start from the same and have the same values, since their methods do the same, as
+    FedAvg and the oracle do without noise.
     """
-    groups: defaultdict[Group, defaultdict[str, set[tuple[tuple[int, float], ...]]]]
-    groups = defaultdict(lambda: defaultdict(set))
+    groups: defaultdict[Group, defaultdict[str, dict[str, tuple[tuple[int, float], ...]]]]
+    groups = defaultdict(lambda: defaultdict(dict))
     for cell in cells:
         for group in cell.groups:
-            groups[group][cell.start].add(tuple(cell.values.items()))
+            groups[group][cell.start].setdefault(cell.runs, tuple(cell.values.items()))
     return {
-        group: Spreads.pool([[dict(cell) for cell in sorted(alike)] for alike in starts.values()])
+        group: Spreads.pool(
+            [[dict(cell) for cell in sorted(set(alike.values()))] for alike in starts.values()]
+        )
         for group, starts in groups.items()
     }
 

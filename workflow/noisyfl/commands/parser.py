@@ -260,7 +260,7 @@ def parser() -> argparse.ArgumentParser:
         "audit",
         "audit.audit_labels",
         "say which given labels may be wrong",
-        "audit --data digits --method coteaching --to audit/",
+        "audit --data digits --method fedrn --to audit/",
     )
     audit.add_argument("runs", nargs="*", metavar="RUN", help="the id of a run")
     _add_setting(audit, "1")

@@ -23,7 +23,6 @@ from noisyfl.experiments.config import check_folder
 from noisyfl.runs.artifact import read_spec, verify
 from noisyfl.runs.evaluate import evaluate_model
 from noisyfl.runs.job import TrainingJob
-from noisyfl.runs.kept_labels import has_labels
 from noisyfl.specs.identity import identity
 from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.sources import source_digest
@@ -106,9 +105,7 @@ def train_job(job: TrainingJob, data: Sequence[Path]) -> str:
 
 def make_inputs(job: TrainingJob, own: OwnFiles) -> None:
     """Make the data and the partition that a run is trained on, if it is to be trained."""
-    run = identity(job.spec)
-    stored = own.results.stored(run)
-    if stored.whole() and (has_labels(run, stored) or not job.keep_labels):
+    if job.has_all(own.results.stored(identity(job.spec))):
         return
     make_partition(job.spec, own, job.download)
 

@@ -224,7 +224,9 @@ def write_evidence(
     smaller = read_rows(cells)
     leads = leads_of(smaller)
     tables = paper_tables(cells, leads)
-    leads += leads_of([row for row in own_cells if row["ours_as_published"] == "True"], smaller)
+    published = [row for row in own_cells if row["ours_as_published"] == "True"]
+    known = {lead.runs for lead in leads}
+    leads += [lead for lead in leads_of(published, smaller) if lead.runs not in known]
     pages = evidence_pages(scale, judgements, tables, leads, own, papers, smaller)
     for name, text in pages.items():
         with replacing(folder / name) as draft:

@@ -111,7 +111,7 @@ def _cell(content: Content, row: Row, column: int) -> str:
     if cell.summary is not None and cell.summary.std is not None:
         text += rf" {{\scriptsize$\pm${content.format(cell.summary.std)}}}"
     if cell.diverged:
-        text += rf" {{\scriptsize diverged ({cell.diverged} of {len(cell.runs)})}}"
+        text += rf" {{\scriptsize diverged ({cell.diverged} of {len(cell.rows)})}}"
     if content.lacks(cell):
         text += rf" {{\scriptsize {NOT_RUN}}}"
     text += escape_latex(dagger(content, cell))

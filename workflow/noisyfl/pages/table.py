@@ -22,7 +22,7 @@ def ours(content: Content, cell: Cell) -> str:
         spread = "" if std is None else f" ± {content.format(std)}"
         parts.append(f"{content.number(cell)}{star}{spread}")
     if cell.diverged:
-        parts.append(f"diverged ({cell.diverged} of {len(cell.runs)})")
+        parts.append(f"diverged ({cell.diverged} of {len(cell.rows)})")
     if content.lacks(cell):
         parts.append(NOT_RUN)
     return ", ".join(parts)

@@ -23,33 +23,38 @@ def archive(
 ) -> list[str]:
     """Move runs and their noisy partitions to where they are tracked, as one batch or several.
 
+    A run that has kept its model or labels is copied, since these are not tracked.
+
     Args:
         runs: their ids; those that are not whole, or tracked already, stay.
         commit: of the sources that made them; None: these.
 
     Returns:
-        The ids of those that have gone.
+        The ids of those that are tracked now.
 
     Raises:
         BadInput: no commit is given, and a run was made by other sources than these, or these are
             not committed.
         DamagedArtifact: a run or its noisy partition cannot be read.
     """
-    moved = []
+    added = []
     with TemporaryDirectory(dir=results.root) as folder:
         batch = Results(Path(folder))
         for run in runs:
             if results.run(run).provenance.exists() and f"runs/{run}" not in tracked.batches:
                 _add(run, results, batch, tracked, commit)
-                moved.append(run)
+                added.append(run)
         tracked.add(batch.root)
-    for run in moved:
-        for files in (results.run(run), results.stored(run)):
+    for run in added:
+        copies = results.run(run), results.stored(run)
+        if any(files.model.exists() or files.labels.exists() for files in copies):
+            continue  # these are read beside the rest of the run
+        for files in copies:
             for path in files.all():
                 path.unlink(missing_ok=True)
-            with suppress(OSError):  # it is not empty if a model was kept
+            with suppress(OSError):
                 files.folder.rmdir()
-    return moved
+    return added
 
 
 def _add(run: str, results: Results, batch: Results, tracked: Tracked, commit: str | None) -> None:

@@ -100,10 +100,16 @@ class TrainingJob:
     @property
     def done(self) -> bool:
         """Whether the run is whole, with what it shall keep; one that diverged keeps no labels."""
-        files, run = self.run_files, identity(self.spec)
-        if not (self.keep_labels and files.whole()):
-            return files.whole()
-        return has_labels(run, files) or read_provenance(files.provenance, run).status == "diverged"
+        return self.has_all(self.run_files)
+
+    def has_all(self, files: RunFiles) -> bool:
+        """Whether these files are whole, with what the run shall keep."""
+        run = identity(self.spec)
+        return files.whole() and (
+            not self.keep_labels
+            or has_labels(run, files)
+            or read_provenance(files.provenance, run).status == "diverged"
+        )
 
     def failure(self, error: str) -> str:
         """The message about a run that failed: two lines."""
@@ -162,7 +168,7 @@ class TrainingJob:
                 remove_drafts(path)
             stored = layout.stored(run)
             whole = self._is_stored(log)
-            if not whole or (self.keep_labels and not has_labels(run, stored)):
+            if not (whole and self.has_all(stored)):
                 status.begin()
                 # Whoever has read the artifact of a complete run finds it as it was.
                 files = RunFiles(stored.folder / "again") if whole else stored
@@ -170,7 +176,7 @@ class TrainingJob:
                 if outcome.interrupted:
                     return outcome
                 if whole:
-                    with suppress(FileNotFoundError):  # of a run that diverged
+                    with suppress(FileNotFoundError):  # of a run that diverges this time
                         files.labels.replace(stored.labels)
                     shutil.rmtree(files.folder)
             checkpoint.unlink(missing_ok=True)

@@ -177,9 +177,9 @@ def _round(
     if round < total - 1 or not finite:
         evaluation = {**evaluation, "confusion": None}  # classes² numbers: only in the last round
     down, up = map(operator.index, server.exchange(updates, federation))
+    seconds = time.perf_counter() - begun  # without what only keeps labels
     if federation.records.ledger is not None and finite:
         federation.records.ledger.look(round, total, chosen, server, client, federation)
-    seconds = time.perf_counter() - begun
     federation.close_round(round, stage, counted, updates, (down, up), evaluation, seconds)
     return finite, evaluation, counted
 
