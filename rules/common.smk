@@ -72,7 +72,8 @@ if not IN_A_JOB:
         logger.warning(f"Left out: {why}")
 
     # For the logger plugin snakemake_logger_plugin_noisyfl; all others print nothing of it.
-    logger.info(None, extra={"noisyfl": SCALE})
+    rule_names = workflow.modifier.modify_rulename("*")  # as a workflow that imports this has them
+    logger.info(None, extra={"noisyfl": SCALE, "rule_names": rule_names})
 
 
 wildcard_constraints:

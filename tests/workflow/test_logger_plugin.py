@@ -58,7 +58,7 @@ def start(made, scale, runs):
     for run in runs:
         scale.train_inputs(run)
     made.emit(record("Assuming unrestricted shared filesystem usage.", module="api"))
-    made.emit(record(None, noisyfl=scale))
+    made.emit(record(None, noisyfl=scale, rule_names="*"))
     cmd = "snakemake --cores 2 paper_one"
     made.emit(record("Workflow has started!", LogEvent.WORKFLOW_STARTED, cmd=cmd))
     made.emit(record("Building DAG of jobs..."))
@@ -155,7 +155,7 @@ def test_what_sbatch_rejects_is_said_once(scale, capsys):
 
 def test_a_locked_folder_names_the_command_that_says_how_far_it_is(scale, capsys):
     made = handler()
-    made.emit(record(None, noisyfl=scale))
+    made.emit(record(None, noisyfl=scale, rule_names="*"))
     made.emit(record("Workflow has started!", LogEvent.WORKFLOW_STARTED, cmd="snakemake"))
     text = format_exception_to_string(LockException())
     made.emit(record(text, LogEvent.ERROR, logging.ERROR, exception="LockException"))
@@ -168,7 +168,7 @@ def test_a_locked_folder_names_the_command_that_says_how_far_it_is(scale, capsys
 
 def test_a_wrong_target_names_the_nearest(scale, capsys):
     made = handler()
-    made.emit(record(None, noisyfl=scale))
+    made.emit(record(None, noisyfl=scale, rule_names="*"))
     cmd = "snakemake --scheduler greedy paper_oen"
     made.emit(record("Workflow has started!", LogEvent.WORKFLOW_STARTED, cmd=cmd))
     text = "MissingRuleException:\nNo rule to produce paper_oen (if you use input functions ...)"
@@ -204,10 +204,30 @@ def test_a_dry_run_counts_jobs_and_names_a_few(scale, capsys):
     assert lines[-3:-1] == ["  FedAvg, clean, seed 1", "  FedAvg, clean, seed 2"]
 
 
+def test_a_workflow_that_renames_the_rules_sees_the_same_output(scale, capsys):
+    made, run = handler(dryrun=True), next(iter(scale.plan.runs))
+    scale.part(SimpleNamespace(experiment="paper", name="one"))
+    scale.train_inputs(run)
+    made.emit(record(None, noisyfl=scale, rule_names="noisyfl_*"))
+    cmd = "snakemake noisyfl_paper_oen"
+    made.emit(record("Workflow has started!", LogEvent.WORKFLOW_STARTED, cmd=cmd))
+    stats = {"noisyfl_train": 1, "noisyfl_table": 1, "plot": 1, "noisyfl_paper_one": 1, "total": 4}
+    made.emit(record("Job stats", LogEvent.RUN_INFO, stats=stats))
+    made.emit(of_job(scale, run, rule_name="noisyfl_train"))
+    missing = "MissingRuleException:\nNo rule to produce noisyfl_paper_oen (if you use ...)"
+    made.emit(record(missing, LogEvent.ERROR, logging.ERROR, exception="MissingRuleException"))
+    made.close()
+    said = capsys.readouterr().out
+    assert said.startswith("3 jobs, 1 run to train, ")
+    assert re.search(r"^train +1$", said, re.MULTILINE)
+    assert "'noisyfl_paper_oen'; did you mean 'noisyfl_paper_one'?" in said
+    assert "  FedAvg, clean, seed 1\n" in said
+
+
 def test_nothing_to_be_done(scale, capsys):
     made, table = handler(), printed_table(scale)
     scale.part(SimpleNamespace(experiment="paper", name="one"))
-    made.emit(record(None, noisyfl=scale))
+    made.emit(record(None, noisyfl=scale, rule_names="*"))
     made.emit(record("Workflow has started!", LogEvent.WORKFLOW_STARTED, cmd="snakemake paper_one"))
     made.emit(record("Building DAG of jobs..."))
     made.emit(record("Nothing to be done (all requested files are present and up to date)."))

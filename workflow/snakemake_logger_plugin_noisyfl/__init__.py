@@ -14,6 +14,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,7 +25,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 # Snakemake imports this at each start, so what is slow to import is imported where it is used.
 if TYPE_CHECKING:
-    from noisyfl.experiments.campaign import Campaign
+    from noisyfl.experiments.campaign import Campaign, Job
     from noisyfl.experiments.scale import Scale
 
 REJECTED = "sbatch failed"
@@ -54,6 +55,7 @@ class LogHandler(LogHandlerBase):
         self._display = Display(sys.stdout if dry else sys.stderr)
         self._quiet = {choice.name.lower() for choice in self.common_settings.quiet or ()}
         self._scales: list[Scale] = []
+        self._rule_names = ["*"]
         self._campaign: Campaign | None = None
         self._started = self._failed = self._job_failed = False
         self._words: list[str] = []
@@ -74,6 +76,7 @@ class LogHandler(LogHandlerBase):
         event = getattr(record, "event", None)
         if hasattr(record, "noisyfl"):
             self._scales.append(record.noisyfl)
+            self._rule_names.append(vars(record)["rule_names"])
         elif self.common_settings.verbose or (self.common_settings.debug_dag and event):
             self._say(self.format(record))
         methods: dict[Any, Callable[[dict[str, Any]], None]] = {
@@ -122,7 +125,9 @@ class LogHandler(LogHandlerBase):
         from noisyfl.experiments.campaign import Campaign
 
         self._campaign = Campaign(self._scales)
-        counts = record["stats"]
+        counts: Counter[str] = Counter()
+        for rule, count in record["stats"].items():
+            counts[self._own_name(rule)] += count
         remote = self._remote or "slurm" in self._words
         self._say(self._campaign.plan(counts, self._at_once, remote))
         if self.common_settings.dryrun:
@@ -133,7 +138,7 @@ class LogHandler(LogHandlerBase):
     def _on_job(self, record: dict[str, Any]) -> None:
         if self._campaign is None:
             return
-        self._campaign.start(record["jobid"], _job(record))
+        self._campaign.start(record["jobid"], self._job(record))
         if self.common_settings.dryrun:
             self._jobs.append(self._campaign.name(record["jobid"]))
 
@@ -153,13 +158,29 @@ class LogHandler(LogHandlerBase):
         if said.startswith(REJECTED) or f" {REJECTED}" in said:
             said = said.partition("\n    sbatch call")[0].partition("error message was ")[2]
             said = f"sbatch rejects the job: {said.strip('. ')}"
-        line = self._campaign.fail(record["jobid"], _job(record), said)
+        line = self._campaign.fail(record["jobid"], self._job(record), said)
         if said.startswith("sbatch"):
             line = "" if said in self._rejections else said
             self._rejections.add(said)
         self._say(line)
         if self.common_settings.show_failed_logs and line:
             self._show_logs(record["log"])
+
+    def _job(self, record: dict[str, Any]) -> Job:
+        from noisyfl.experiments.campaign import Job
+
+        rule = self._own_name(record["rule_name"])
+        logs = [log for log in record["log"] if Path(log).suffix == ".log"]
+        wildcards = dict(record.get("wildcards") or {})
+        return Job(rule, tuple(record["output"]), next(iter(logs), ""), wildcards)
+
+    def _own_name(self, rule: str) -> str:
+        """What these rules call a rule that an importing workflow may have renamed."""
+        for names in self._rule_names:
+            before, _, after = names.partition("*")
+            if names != "*" and rule.startswith(before) and rule.endswith(after):
+                return rule.removeprefix(before).removesuffix(after)
+        return rule
 
     def _show_logs(self, logs: list[str]) -> None:
         for log in logs:
@@ -189,7 +210,7 @@ class LogHandler(LogHandlerBase):
 
         missing = set(said.split())
         words = [word for word in self._words if word in missing]
-        return Campaign(self._scales).wrong_target(words)
+        return Campaign(self._scales).wrong_target(words, self._rule_names[-1])
 
     def _on_command(self, record: dict[str, Any]) -> None:
         if self.common_settings.printshellcmds:
@@ -226,14 +247,6 @@ class LogHandler(LogHandlerBase):
             self._say(failures)
         elif not self._failed:
             self._say(campaign.results(*shutil.get_terminal_size((100, 40))))
-
-
-def _job(record: dict[str, Any]) -> Any:
-    from noisyfl.experiments.campaign import Job
-
-    logs = [log for log in record["log"] if Path(log).suffix == ".log"]
-    wildcards = dict(record.get("wildcards") or {})
-    return Job(record["rule_name"], tuple(record["output"]), next(iter(logs), ""), wildcards)
 
 
 def _locked(scales: list[Scale]) -> str:

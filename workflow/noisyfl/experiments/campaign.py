@@ -344,11 +344,13 @@ class Campaign:
         texts += [f"explorer: {page}" for page in pages]
         return "\n".join(texts)
 
-    def wrong_target(self, words: Iterable[str]) -> str:
-        """Why there is no such target, if one of the words of the command line is a wrong one."""
+    def wrong_target(self, words: Iterable[str], rule_names: str = "*") -> str:
+        """Why there is no such target, if one of the words of the command line is a wrong one; see
+        :meth:`Scale.wrong_target`.
+        """
         for scale in self._scales:
             for word in words:
-                if found := scale.wrong_target(word):
+                if found := scale.wrong_target(word, rule_names):
                     return found
         return ""
 

@@ -216,13 +216,17 @@ class Scale:
             found[target] = [*self.files_of(self.tables_and_figures(name).values()), *explorer]
         return found
 
-    def wrong_target(self, word: str) -> str:
+    def wrong_target(self, word: str, rule_names: str = "*") -> str:
         """Why a word of the command line is no target: it names the nearest, or says why its
         experiment is left out; empty if the word is a target, a file, or none at all.
+
+        Args:
+            rule_names: what a workflow that imports the rules calls them; ``*`` stands for a name.
         """
         parts = self.parts.values()
-        known = {*RULES, *map(name_of, parts), *(part.experiment for part in parts)}
-        known -= self.plan.wrong_experiments.keys()
+        own = {*RULES, *map(name_of, parts), *(part.experiment for part in parts)}
+        own -= self.plan.wrong_experiments.keys()
+        known = {rule_names.replace("*", name) for name in own}
         if not re.fullmatch(r"[a-z]\w*(=.*)?", word) or word in known or Path(word).exists():
             return ""
         why = self.plan.why_left_out(word)
