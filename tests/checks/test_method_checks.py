@@ -156,7 +156,7 @@ def test_a_sound_method_of_a_plugin_passes_all(tmp_path):
     said = []
     assert checks.check_all("halves(factor=0.25)", said.append)
     assert [line[:8] for line in said] == ["ok      "] * len(checks.CHECKS)
-    assert said[0] == "ok      what it declares: 1 option"
+    assert said[0] == "ok      what it declares: 1 option; hooks: losses"
     assert torch.get_default_dtype() == torch.float32
 
 

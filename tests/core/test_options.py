@@ -4,9 +4,10 @@ import pytest
 from pydantic import Field
 
 from noisyfl.core.artifacts import DamagedArtifact
-from noisyfl.core.options import BadInput, did_you_mean, option
+from noisyfl.core.options import BadInput, did_you_mean, kind_of, option
 from noisyfl.core.registry import Component, Registry, parse_component
 from noisyfl.core.typed import is_list, limits_of
+from noisyfl.method import METHODS
 
 FRUITS = Registry[Component]("fruit", Component)
 
@@ -103,6 +104,18 @@ def test_parse_component_knows_yamls_words_and_pythons():
     yaml = parse_component("a(b=true, c=false, d=null)", "here")
     assert yaml == parse_component("a(b=True, c=False, d=None)", "here")
     assert yaml == {"name": "a", "b": True, "c": False, "d": None}
+
+
+def test_a_name_with_hyphens_is_looked_up_like_others():
+    assert parse_component("co-teaching", "here") == {"name": "co-teaching"}
+    with pytest.raises(BadInput, match="no method is called 'co-teaching'; did you mean 'coteach"):
+        METHODS.build("co-teaching")
+
+
+def test_an_object_is_named_by_its_class_and_not_shown():
+    assert [kind_of(one) for one in (1, "a", None, [1, 2], Registry("x"))] == [
+        *("1", "'a'", "None", "list of 2", "Registry"),
+    ]
 
 
 def test_parse_component_reads_literals_only():

@@ -3,6 +3,7 @@
 import hashlib
 
 import pytest
+from pydantic import ValidationError
 
 from noisyfl.core import plugins
 from noisyfl.core.options import BadInput
@@ -23,6 +24,10 @@ class Own(Clean):
     revision = {revision}
 '''
 OWN = NOISE.format(name="own", revision=1)
+METHOD = """import noisyfl.method as fl
+@fl.METHODS.register("misspelled")
+class Misspelled(fl.ServerSide, fl.ClientSide):
+"""
 
 
 @pytest.fixture
@@ -148,12 +153,28 @@ def test_what_is_wrong_with_a_package_is_one_line(package, source, entries, expe
     assert "own" not in LABEL_NOISES.classes
 
 
+def test_a_component_that_keeps_something_in_itself_is_told_where_to_keep_it():
+    with pytest.raises(ValidationError) as error:
+        LABEL_NOISES.build("none").seen = 1
+    said = plugins.with_line(error.value, lambda file: False)
+    assert said == "got self.seen = ..., expected what changes in federation.state or client.state"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("x = 1\ny = nothing\n", "mine.py, line 2: NameError: name 'nothing' is not defined"),
         ("class Broken(:\n", "mine.py, line 1: SyntaxError: invalid syntax"),
         ("import sys\nsys.exit(0)\n", "mine.py, line 2: SystemExit: 0"),
+        (
+            METHOD + "    revison = 3\n",
+            "line 3: got revison = 3, expected an option, as in `strength: float = option(1.0)`; "
+            "did you mean 'revision'?",
+        ),
+        (
+            METHOD + "    def losess(self, logits, target):\n        return 0\n",
+            "there is no hook 'losess'; did you mean 'losses'? A function that is none has a name",
+        ),
         ("x = 1\n", "plugin mine.py: it registers nothing, expected a method or a model or a data"),
         (
             OWN + "\n1 / 0\n",

@@ -157,7 +157,7 @@ SCHEDULE = ("settings", "base", "schedule")
                                 "methods": [{"name": "a", "method": "fednoil"}] * 2}},
          "figures.one.methods: got ['a', 'a'], expected each once"),
         (("figures",), {"one": {"knid": "features"}}, "unknown key 'knid'; did you mean 'kind'"),
-        (("figures",), {"one": {"kind": "feature"}}, "one: Input tag 'feature' found"),
+        (("figures",), {"one": {"kind": "feature"}}, "one.kind: Input should be 'by_round'"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_an_experiment_names_file_key_value_and_expectation(

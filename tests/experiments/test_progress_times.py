@@ -46,7 +46,7 @@ def test_runs_that_diverged_tell_nothing(place):
     assert pace_of(place).overall == pytest.approx(0.5)
 
 
-def test_runs_of_another_kind_of_device_tell_nothing(place):
+def test_runs_of_another_kind_of_device_tell_nothing(place, monkeypatch):
     done(place, place.fedavg[0], factor=0.5)
     for run in place.fedprox[:3]:
         done(place, run, factor=3, device="x86_64 CPU, 8 cores")
@@ -57,6 +57,9 @@ def test_runs_of_another_kind_of_device_tell_nothing(place):
     # Where the configuration leaves it open, most runs tell.
     assert device_of(progress_of(place), "auto") == "cpu"
     assert device_of(progress_of(place), "cuda:1") == "cuda:1"
+    for cluster, kind in (("/usr/bin/sbatch", "cuda"), (None, "cpu")):
+        monkeypatch.setattr("shutil.which", lambda name, found=cluster: found)
+        assert device_of({}, "auto") == kind
     assert "CPU hours left" in text_of(place, "auto")
     assert "GPU hours left" in text_of(place, "cuda:1")
 

@@ -1,6 +1,7 @@
 """What ``import noisyfl`` gives, and the notebook that shows it."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -100,6 +101,11 @@ def test_the_model_that_a_run_kept_predicts_as_recorded(trained):
         guessed = model(pixels).argmax(1).numpy()
     accuracy = (guessed == federation.test_part.labels).mean()
     assert accuracy == pytest.approx(run.rounds["test_accuracy"].iloc[-1])
+    for wrong in (pixels / 255, pixels.permute(0, 2, 3, 1)):
+        with pytest.raises(
+            BadInput, match=r"images: got .*, expected uint8 \[n, 1, height, width\]"
+        ):
+            model(wrong)
 
 
 def test_methods_have_their_options():
@@ -143,6 +149,23 @@ def test_what_is_not_there_is_said_in_one_line(tmp_path, call, message):
     with pytest.raises(BadInput, match=message) as error:
         call(tmp_path / "results")
     assert "\n" not in str(error.value)
+
+
+def test_a_dataset_in_place_of_the_folder_of_data_files_is_named():
+    for name in ("cifar10", "images(path='mine')"):
+        with pytest.raises(BadInput, match=r"data: got .*; did you mean dataset="):
+            noisyfl.compare(["fedavg"], data=name)
+
+
+def test_whoever_asks_too_late_for_a_model_is_told(trained, tmp_path):
+    _, run = trained
+    results = tmp_path / "results"
+    shutil.copytree(run.files.folder, results / "runs" / run.id)
+    (results / "runs" / run.id / run.files.model.name).unlink()
+    with pytest.warns(UserWarning, match=r"there is none; models are kept of .* Train it again"):
+        noisyfl.train(run.spec, results, tmp_path, keep_model=True)
+    with pytest.raises(BadInput, match=r"there is none; models are kept of .* Train it again"):
+        noisyfl.load_model(run.id, results)
 
 
 def test_the_notebook_is_stored_with_the_outputs_of_one_execution():

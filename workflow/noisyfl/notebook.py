@@ -31,6 +31,8 @@ from noisyfl.core.plugins import loaded_files
 from noisyfl.core.tracked import REPRODUCED, find_run
 from noisyfl.data import noisy_partition
 from noisyfl.data.client_images import FederatedData
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
@@ -40,7 +42,7 @@ from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
 from noisyfl.experiments.scale_file import named_scale
-from noisyfl.runs.final_model import FinalModel
+from noisyfl.runs.final_model import NO_MODEL, FinalModel
 from noisyfl.runs.final_model import load_model_file as model_in
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.catalogue import method_summary, methods
@@ -137,7 +139,7 @@ def load_model(run: str, results: str | Path = "results") -> FinalModel:
     """
     path = _run_files(run, results).model
     if not path.exists():
-        raise BadInput(f"{path}: there is none; train the run with keep_model=True")
+        raise BadInput(f"{path}: {NO_MODEL}")
     return model_in(path)
 
 
@@ -184,11 +186,13 @@ def train(
         data: the folders of data files.
         download: fetch official files that are missing.
         device: ``auto``, ``cpu``, ``cuda``, ...
-        keep_model: write the model that it ends with, too, which :func:`load_model_file` reads.
+        keep_model: write the model that it ends with, too, which :func:`load_model_file` reads. A
+            run that is there already is not trained again for it.
         echo: print what happens.
 
     Warns:
-        UserWarning: the run diverged, so that it has no accuracies after that round.
+        UserWarning: the run diverged, so that it has no accuracies after that round; or it has kept
+            no model.
 
     Raises:
         BadInput: something is wrong with the spec or its data.
@@ -217,6 +221,8 @@ def train(
     trained = load_run(run, results)
     if trained.diverged:
         _warn_of_divergence(describe_run(canonical), len(trained.rounds["round"]))
+    elif keep_model and not job.run_files.model.exists():
+        warnings.warn(f"{job.run_files.model}: {NO_MODEL}", stacklevel=2)
     return trained
 
 
@@ -319,7 +325,13 @@ def load_methods() -> pd.DataFrame:
 
 
 def _folders(data: Folders) -> list[Path]:
-    return [Path(data)] if isinstance(data, str | Path) else [Path(folder) for folder in data]
+    folders = [Path(data)] if isinstance(data, str | Path) else [Path(folder) for folder in data]
+    for folder in folders:
+        name = str(folder)
+        if not folder.exists() and name.partition("(")[0] in (*DATASETS, RequestedImages.name):
+            hint = f"did you mean dataset={name!r}?"
+            raise BadInput(f"data: got {name!r}, expected a folder of data files; {hint}")
+    return folders
 
 
 def _run_files(run: str, results: str | Path) -> RunFiles:

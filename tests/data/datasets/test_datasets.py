@@ -73,7 +73,9 @@ def test_a_missing_file_is_named_with_what_to_do(tmp_path, mnist):
     contents, _ = mnist
     fill(tmp_path / "MNIST" / "raw", contents, packed=True)
     (tmp_path / "MNIST" / "raw" / "t10k-labels-idx1-ubyte.gz").unlink()
-    with pytest.raises(BadInput, match=r"t10k-labels-idx1-ubyte.*data\.download: true, or put"):
+    with pytest.raises(
+        BadInput, match=r"t10k-labels-idx1-ubyte.*data\.download: true or --download, or put"
+    ):
         prepare_in(tmp_path, "mnist", tmp_path)
 
 

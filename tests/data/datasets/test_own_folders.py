@@ -141,7 +141,7 @@ def test_no_file_is_given_to_another_program(tmp_path):
     (tmp_path / "data/ant/4.png").write_bytes(
         b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 3 3\n%%EndComments\nshowpage\n%%EOF\n"
     )
-    with pytest.raises(BadInput, match=r"1 images cannot be read: .*4\.png: cannot identify"):
+    with pytest.raises(BadInput, match=r"1 image cannot be read: .*4\.png: cannot identify"):
         read(tmp_path, "images(path='data', test_share=0.2)")
 
 
@@ -195,7 +195,7 @@ def test_each_file_is_read_once_whatever_leads_to_it(tmp_path):
 def test_a_link_that_leads_nowhere_is_an_image_that_cannot_be_read(tmp_path):
     classes(tmp_path / "data")
     (tmp_path / "data/ant/9.png").symlink_to("nothing.png")
-    with pytest.raises(BadInput, match=r"1 images cannot be read: .*ant/9\.png: .*No such file"):
+    with pytest.raises(BadInput, match=r"1 image cannot be read: .*ant/9\.png: .*No such file"):
         read(tmp_path, "images(path='data', test_share=0.3)")
 
 

@@ -68,7 +68,7 @@ def test_a_path_with_a_null_character_is_no_image(tmp_path):
     own_sets.as_csv(tmp_path)
     text = (tmp_path / "train.csv").read_text().replace("ant/000", "ant/\0")
     (tmp_path / "train.csv").write_text(text)
-    with pytest.raises(BadInput, match=r"path: 1 images cannot be read: .*null byte"):
+    with pytest.raises(BadInput, match=r"path: 1 image cannot be read: .*null byte"):
         known(tmp_path, "images(path='train.csv', test='test.csv')")
 
 

@@ -124,8 +124,8 @@ def latin(data):
             wrong_label,
             r"label: .*test/bee/003\.png has the label 'wasp', expected .* ant, bee, cat",
         ),
-        (missing_image, r"path: 1 images cannot be read: .*bee/010\.png: .*No such file"),
-        (no_image, r"path: 1 images cannot be read: .*bee/010\.png: cannot identify image"),
+        (missing_image, r"path: 1 image cannot be read: .*bee/010\.png: .*No such file"),
+        (no_image, r"path: 1 image cannot be read: .*bee/010\.png: cannot identify image"),
         (
             another_size,
             r"size: .*bee/010\.png is 4x4, and .*000\.png is 6x5; expected images of on",

@@ -1,5 +1,7 @@
 """A partition of one's own: the same from every format, and refused where something is wrong."""
 
+import os
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,6 +11,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import NotRead
+from noisyfl.experiments.config import PUBLISHED
 from small_partitions import LABELS, canonical
 
 CLIENT = np.arange(100) % 4
@@ -71,6 +74,10 @@ def test_a_job_needs_what_was_kept_and_nothing_else(tmp_path):
         (
             "file(path='none.csv')",
             r"path: got 'none\.csv', and there is neither file nor folder .*/none\.csv",
+        ),
+        (
+            f"file(path='{os.path.relpath(PUBLISHED)}')",
+            r"there is neither file nor folder .*; did you mean '/.*/config/published\.csv'\?",
         ),
         ("file(path='clients.txt')", r"path: got 'clients\.txt', expected a \.csv or \.parquet"),
         ("file", r"path: got null, expected a \.csv or \.parquet file"),

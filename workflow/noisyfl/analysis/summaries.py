@@ -92,7 +92,7 @@ STATISTICS: dict[str, Callable[[Sequence[float]], Value]] = {
 WORDS = {
     "best": "the largest of a run",
     "last": "at the end of a run",
-    "mean_last_10": "mean of a run's last ten evaluations",
+    "mean_last_10": "mean of a run's last ten evaluations (of the last half, if there are fewer)",
     "final_or_max": "at the end of a run, or its maximum (*) where most runs did not converge",
     "mean": "mean over a run",
 }

@@ -31,7 +31,7 @@ from noisyfl.checks.small_run import (
 from noisyfl.core.artifacts import Results, RunFiles, read_json, read_table
 from noisyfl.core.options import check_keys
 from noisyfl.core.plugins import with_line
-from noisyfl.core.registry import check_hooks, split_method
+from noisyfl.core.registry import check_hooks, hooks_of, split_method
 from noisyfl.simulation.checkpoint import Interrupted
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide
@@ -79,7 +79,7 @@ def declares(method: Method, data: Results, folder: Path) -> str:
         data: is not needed.
         folder: the second folder.
     """
-    options = 0
+    options, hooks = 0, list[str]()
     for part in split_method(method):
         declared = methods()[part["name"]]
         of = f"{part['name']}: "
@@ -99,7 +99,10 @@ def declares(method: Method, data: Results, folder: Path) -> str:
         for variant in declared.variants:
             spec_of({**part, "variant": variant})
         options += len(declared.model_fields)
-    return "1 option" if options == 1 else f"{options} options"
+        hooks += hooks_of(declared, (ServerSide, ClientSide))
+    what = "1 option" if options == 1 else f"{options} options"
+    named = f"hooks: {', '.join(hooks)}" if hooks else "no hook: it trains as FedAvg"
+    return f"{what}; {named}"
 
 
 def trains(method: Method, data: Results, folder: Path) -> str:

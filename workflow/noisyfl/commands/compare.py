@@ -110,7 +110,8 @@ def print_comparison(
 
 
 def _exit_for(failures: Sequence[str]) -> NoReturn:
-    sys.exit(f"{len(failures)} runs failed; the same command tries them again")
+    many = f"{len(failures)} runs" if len(failures) > 1 else "1 run"
+    sys.exit(f"{many} failed; the same command tries again")
 
 
 def choose_first(

@@ -69,7 +69,10 @@ def function_of(command: str) -> Callable[..., None]:
 
 
 SETTING: tuple[tuple[str, str, Any, str, str], ...] = (
-    ("--data", "dataset", str, "DATASET", "digits, cifar10, 'images(path=\"mine\")', ..."),
+    (
+        *("--data", "dataset", str, "DATASET"),
+        "digits, cifar10, 'images(path=\"mine\", test_share=0.1)', ...",
+    ),
     ("--clients", "clients", int, "N", "number of clients"),
     ("--partition", "partition", str, "PARTITION", "iid, 'dirichlet(alpha=0.5)', ..."),
     ("--noise", "label_noise", str, "NOISE", "symmetric, pair, human, none, ..."),

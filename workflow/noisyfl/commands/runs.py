@@ -22,6 +22,7 @@ from noisyfl.data.roots import Roots
 from noisyfl.experiments.config import check_folder
 from noisyfl.runs.artifact import read_spec, verify
 from noisyfl.runs.evaluate import evaluate_model
+from noisyfl.runs.final_model import NO_MODEL
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.identity import identity
 from noisyfl.specs.run_words import describe_run
@@ -95,6 +96,8 @@ def train_job(job: TrainingJob, data: Sequence[Path]) -> str:
     if job.done:
         verify(identifier, run)
         print(f"{identifier} is trained already: {run.folder}")
+        if job.keep_models and not run.model.exists():
+            print(f"{run.model}: {NO_MODEL}")
         return ""
     make_inputs(job, OwnFiles(data, Path(job.results)))
     outcome = job.run(echo=True)
@@ -128,10 +131,7 @@ def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, d
         if not files.whole():
             raise BadInput(f"{files.folder}: expected a run's artifact, and there is none")
         if not files.model.exists():
-            raise BadInput(
-                f"{files.model}: there is none; models are kept of runs that are trained with "
-                "--keep-models, or keep_models: true in a scale"
-            )
+            raise BadInput(f"{files.model}: {NO_MODEL}")
         spec = read_json(files.spec)
         own = OwnFiles(data, results)
         _, test = prepared(spec["noisy_partition"]["dataset"], own, download)
@@ -169,7 +169,10 @@ def list_runs(results: Path) -> None:
     """
     check_folder(results, "--results", to_be_made=False)
     damaged = []
-    for path in sorted((results / "runs").glob("*/provenance.json")):
+    paths = sorted((results / "runs").glob("*/provenance.json"))
+    if not paths:
+        print(f"no run is done in {results}", file=sys.stderr)
+    for path in paths:
         run = path.parent.name
         try:
             provenance, spec = read_provenance(path, run), read_spec(run, Results(results).run(run))

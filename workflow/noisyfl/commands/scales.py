@@ -88,6 +88,7 @@ def print_plan(
         else:
             parts = runs_by_target(plan, target)
         print(plan_text(plan, parts, done, device, out_of_reach))
+        _say_what_is_not_trained(config, not all(map(done, itertools.chain(*parts.values()))))
         return
     cells = cheapest_cells(plan, done, device, cheapest)
     if not cells:
@@ -120,11 +121,21 @@ def print_progress(
     text = functools.partial(progress_text, plan, layouts, device, counted, options=options)
     print(text())
     done = done_in(*layouts)
+    _say_what_is_not_trained(config, not all(map(done, wanted)))
     while follow is not None and not all(map(done, wanted)):
         time.sleep(follow)
         # A terminal is cleared, so that the same lines change; a file gets one text after another.
         print("\033[2J\033[H" if sys.stdout.isatty() else "")
         print(text(), flush=True)
+
+
+def _say_what_is_not_trained(config: Path, missing: bool) -> None:
+    """Say if Snakemake trains none of the runs of a scale that are missing."""
+    if missing and not load_config(config).train_missing:
+        print(
+            "\nSnakemake trains none of the runs that are left, as this scale shows those that are "
+            "there; `--config train_missing=true` changes that."
+        )
 
 
 def done_in(*layouts: Results) -> Callable[[str], bool]:

@@ -160,12 +160,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def kind_of(given: object) -> str:
-    """What a value is: of an array or a tensor the dtype and the shape, of a list its length."""
+    """What a value is: of an array or a tensor the dtype and the shape, of a list its length, of
+    other objects the class.
+    """
     if hasattr(given, "dtype") and hasattr(given, "shape"):
         return f"{given.dtype} {list(given.shape)}"
     if isinstance(given, Sized) and not isinstance(given, str):
         return f"{type(given).__name__} of {len(given)}"
-    return repr(given)
+    return repr(given) if isinstance(given, str | float | int | None) else type(given).__name__
 
 
 def check_count(value: Any, where: str, most: int | None = None) -> None:

@@ -19,7 +19,9 @@ from importlib.metadata import Distribution, EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from noisyfl.core.options import BadInput, within
+from pydantic import PydanticUserError, ValidationError
+
+from noisyfl.core.options import BadInput, did_you_mean, within
 from noisyfl.core.paths import expanded
 
 GROUPS = {
@@ -139,8 +141,28 @@ def with_line(error: Exception | SystemExit, is_own: Callable[[str], bool]) -> s
         own = [frame for frame in frames if is_own(frame.filename)]
         place = f"{own[-1].filename}, line {own[-1].lineno}: " if own else ""
         why = " ".join(str(error).split())
+    if told := _of_pydantic(error):
+        return f"{place}{told}"
     kind = "" if isinstance(error, BadInput) else f"{type(error).__name__}: "
     return f"{place}{kind}{why}"
+
+
+def _of_pydantic(error: BaseException) -> str:
+    """What an author of a component has to know of an error of pydantic's; empty if it is none."""
+    if isinstance(error, PydanticUserError) and error.code == "model-field-missing-annotation":
+        written = re.findall("`(.*?)`", str(error))[0]
+        known = {
+            name
+            for classes in COMPONENTS.values()
+            for cls in classes.values()
+            for name in getattr(cls, "__class_vars__", ())
+        }
+        hint = did_you_mean(written.partition(" ")[0], known)
+        return f"got {written}, expected an option, as in `strength: float = option(1.0)`{hint}"
+    if isinstance(error, ValidationError) and error.errors()[0]["type"] == "frozen_instance":
+        name = error.errors()[0]["loc"][0]
+        return f"got self.{name} = ..., expected what changes in federation.state or client.state"
+    return ""
 
 
 def _installed() -> list[Plugin]:

@@ -11,6 +11,7 @@ import ast
 import functools
 import inspect
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
@@ -23,7 +24,7 @@ from noisyfl.core.typed import Typed, extra_of
 LONGEST = 2_000
 """Most characters of a component that is given as text."""
 
-HOOK_TYPO_CUTOFF = 0.85
+HOOK_TYPO_CUTOFF = 0.75
 """From this similarity on (:mod:`difflib`), a function's name is taken for a misspelled hook."""
 
 UNREADABLE = (SyntaxError, ValueError, TypeError, MemoryError, RecursionError)
@@ -229,15 +230,17 @@ def check_hooks(cls: type, bases: Sequence[type], of: str) -> None:
     """
     hooks, base_of = {}, {}
     for base in sorted(bases, key=lambda base: issubclass(cls, base)):  # its own base wins
-        for name, hook in inspect.getmembers(base, inspect.isfunction):
-            if name[0] != "_":
-                hooks[name], base_of[name] = hook, base
+        for name, hook in _public_functions(base):
+            hooks[name], base_of[name] = hook, base
     for name, function in vars(cls).items():
         if not inspect.isfunction(function) or name[0] == "_":
             continue
         if name not in hooks:
             if close := closest(name, hooks, HOOK_TYPO_CUTOFF):
-                raise BadInput(f"{of}there is no hook {name!r}; did you mean {close!r}?")
+                raise BadInput(
+                    f"{of}there is no hook {name!r}; did you mean {close!r}? A function that is "
+                    "none has a name with a leading underscore"
+                )
             continue
         if not issubclass(cls, base_of[name]):
             raise BadInput(
@@ -247,6 +250,17 @@ def check_hooks(cls: type, bases: Sequence[type], of: str) -> None:
         given = ", ".join(inspect.signature(hooks[name]).parameters)
         if takes != given:
             raise BadInput(f"{of}{name} takes {takes}, expected {given}")
+
+
+def hooks_of(cls: type, bases: Sequence[type]) -> list[str]:
+    """The hooks of the bases that a class replaces, or has from a class between them."""
+    own = [base for base in bases if issubclass(cls, base)]
+    hooks = ((name, hook) for base in own for name, hook in _public_functions(base))
+    return [name for name, hook in dict(hooks).items() if getattr(cls, name) is not hook]
+
+
+def _public_functions(cls: type) -> list[tuple[str, Any]]:
+    return [one for one in inspect.getmembers(cls, inspect.isfunction) if one[0][0] != "_"]
 
 
 @functools.lru_cache
@@ -269,6 +283,8 @@ def parse_component(text: str, where: str = "") -> dict[str, Any]:
     Raises:
         BadInput: if the text is neither, or a value is not a literal.
     """
+    if re.fullmatch(r"\w+(-\w+)+", text[:LONGEST]):  # whoever knows the names suggests one
+        return {"name": text}
     expected = "expected name or name(key=value, ...), such as dirichlet(alpha=0.5, clients=100)"
     if len(text) > LONGEST:
         raise BadInput(f"got {len(text):,} characters, {expected}", where=where)

@@ -174,6 +174,9 @@ def bad_input(
     same = [p["msg"] for p in problems if _locate(p, raw, cls)[0] == path]
     message = " or ".join([same[0], *(m.removeprefix("Input should be ") for m in same[1:])])
     context = one.get("ctx", {})
+    if one["type"] == "union_tag_invalid":
+        message, value = f"Input should be {context['expected_tags']}", context["tag"]
+        path = (*path, context["discriminator"].strip("'"))
     choices = context.get("expected", context.get("expected_tags", ""))
     hint = did_you_mean(str(context.get("tag", value)), re.findall("'(.*?)'", str(choices)))
     shown = repr(value)

@@ -76,6 +76,8 @@ class OwnTable:
         """Raise :class:`BadInput` unless there is one column of a name."""
         if self.names.count(name) != 1:
             once = " once" if name in self.names else did_you_mean(name, self.names)
+            if self.path.suffix == ".csv" and len(self.names) == 1:
+                once += "; commas separate columns"
             raise BadInput(
                 f"{self.path} has {', '.join(self.names)}, expected {name!r}{once}", option
             )

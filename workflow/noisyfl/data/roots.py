@@ -74,7 +74,8 @@ def located(path: str, roots: Roots, option: str) -> Path:
         if place.exists():
             return place
     listed = " or ".join(map(str, places))
-    raise BadInput(f"got {path!r}, and there is neither file nor folder {listed}", option)
+    hint = f"; did you mean {str(Path(path).absolute())!r}?" if Path(path).exists() else ""
+    raise BadInput(f"got {path!r}, and there is neither file nor folder {listed}{hint}", option)
 
 
 Stamp = list[int] | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.core.provenance import Provenance, read_provenance
 from noisyfl.core.text import aligned, one_line
 from noisyfl.experiments.plan import Plan
+from noisyfl.runs.devices import has_gpu
 from noisyfl.runs.status import StatusRecord, failure_text, read_statuses, snakemake_alone
 
 LOST_SECONDS = 300.0
@@ -140,10 +142,15 @@ class Pace:
 
 def device_of(progress: Mapping[str, RunProgress], device: str) -> str:
     """The kind of device that runs are made on. ``auto`` becomes the kind that made most of the
-    runs that are done; if there are none, it stays and stands for a GPU.
+    runs that are done here; if there are none, it is a CPU on a machine without a GPU, unless that
+    may be a cluster's.
     """
+    if device != "auto":
+        return device
     kinds = Counter(_kind(one.provenance) for one in progress.values() if one.provenance)
-    return kinds.most_common(1)[0][0] if device == "auto" and kinds else device
+    if kinds:
+        return kinds.most_common(1)[0][0]
+    return "cuda" if has_gpu() or shutil.which("sbatch") else "cpu"
 
 
 def _kind(provenance: Provenance) -> str:
@@ -209,7 +216,7 @@ def _end(
     hours = (
         f"Runs take {pace.overall:.2g} times their estimate (median of {pace.finished})"
         if pace.finished
-        else "Hours are mere estimates (docs/speed.md), since no run is done"
+        else "Hours are mere estimates (docs/speed.md), since no run was trained here"
     )
     end = "no run is under way, so nobody knows when all are done"
     if running:

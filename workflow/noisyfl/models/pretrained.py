@@ -54,7 +54,7 @@ def _path(files: WeightFiles) -> Path:
     if not files.download:
         raise BadInput(
             f"model.pretrained: ImageNet's weights, {name}, are not in {places}; get "
-            f"{IMAGENET.url}, or set data.download: true"
+            f"{IMAGENET.url}, or set data.download: true or --download"
         )
     path = given[-1] if given else cache
     try:

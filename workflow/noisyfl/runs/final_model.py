@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from noisyfl import __version__
 from noisyfl.core.artifacts import DamagedArtifact, replacing
+from noisyfl.core.options import BadInput, kind_of
 from noisyfl.data.augmentation.augment import View
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.models import build_model
@@ -23,6 +24,12 @@ from noisyfl.simulation.model import Networks
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.weights import Weights
 from noisyfl.specs.identity import identity
+
+NO_MODEL = (
+    "there is none; models are kept of runs that are trained with --keep-models, keep_models: true "
+    "or keep_model=True. Train it again, into another results folder"
+)
+"""What is said of a model that was not kept."""
 
 
 def save_model(
@@ -86,7 +93,16 @@ class FinalModel(nn.Module):
         Args:
             images: uint8 [n, channels, height, width], as the dataset's publisher has them.
             network: the number of the network that computes them.
+
+        Raises:
+            BadInput: the images have another type or number of channels.
         """
+        channels = self.facts["shape"][2]
+        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != channels:
+            raise BadInput(
+                f"images: got {kind_of(images)}, expected uint8 [n, {channels}, height, width] "
+                "with values from 0 to 255"
+            )
         view = View(
             dataset(self.facts["dataset"]), "none", self.facts["normalization"], images.device
         )

@@ -79,7 +79,8 @@ def decode(
         every[row] = found.pixels
         deep += [row] if found.deep else []
     if broken or every is None:
-        raise BadInput(f"{len(broken):,} images cannot be read: {shortened(broken, SHOWN)}", "path")
+        many = f"{len(broken):,} images" if len(broken) > 1 else "1 image"
+        raise BadInput(f"{many} cannot be read: {shortened(broken, SHOWN)}", "path")
     if another_size:
         raise BadInput(another_size, "size")
     if 0 < max((every[row].max() for row in deep), default=0) < DIM:

@@ -268,7 +268,7 @@ def _md5_problem(files: Mapping[Path, str]) -> str:
 
 
 def _remedy(file: str, folder: Path) -> str:
-    return f"set data.download: true, or put the official {file} into {folder}"
+    return f"set data.download: true or --download, or put the official {file} into {folder}"
 
 
 def _download(name: str, addresses: list[str], path: Path, md5: str) -> None:
