@@ -218,7 +218,8 @@ def cleanlab_scores(
     wrong = np.concatenate([client.true_label for client in clients]) != given
     rows = np.concatenate([client.samples for client in clients])
     owner = np.repeat(np.arange(len(clients)), [len(client.samples) for client in clients])
-    kept = results / "benchmarks" / "labels" / f"{identity(spec['noisy_partition'])}.npy"
+    of = {**spec, "method": None}
+    kept = results / "benchmarks" / "labels" / f"{identity(of)}.npy"
     if not kept.exists():
         own = OwnFiles(data, results)
         part = read_part(prepared(spec["noisy_partition"]["dataset"], own, False)[0])

@@ -1,5 +1,6 @@
 # What the rules share: the plan of the configuration, and the files that it asks for.
 import random
+import shlex
 import sys
 from functools import cache, partial
 from os import environ
@@ -72,7 +73,9 @@ if not IN_A_JOB:
         logger.warning(f"Left out: {why}")
 
     # For the logger plugin snakemake_logger_plugin_noisyfl; all others print nothing of it.
-    rule_names = workflow.modifier.modify_rulename("*")  # as a workflow that imports this has them
+    rule_names = workflow.modifier.modify_rulename(
+        "*"
+    )  # as a workflow that imports this has them
     logger.info(None, extra={"noisyfl": SCALE, "rule_names": rule_names})
 
 
@@ -135,11 +138,18 @@ def scale_options():
     """The command-line options with which Snakemake takes this scale; empty for the default one, and
     where another workflow has the command line.
     """
-    files = [relpath(file) for file in workflow.configfiles]
-    if IMPORTED or files == [relpath(ROOT / "config" / "config.yaml")]:
+    if IMPORTED:
         return ""
-    one = len(files) == 1
-    return f"--configfile={files[0]}" if one else f"--configfile {' '.join(files)} --"
+    files = [relpath(file) for file in workflow.configfiles]
+    values = shlex.join(scale_words([], ON_COMMAND_LINE, workflow.main_snakefile))
+    if files == [relpath(ROOT / "config" / "config.yaml")]:
+        return f"{values} --" if values else ""
+    named = (
+        f"--configfile={files[0]}"
+        if len(files) == 1
+        else f"--configfile {' '.join(files)} --"
+    )
+    return f"{values} {named}".lstrip()
 
 
 @cache

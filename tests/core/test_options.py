@@ -100,6 +100,12 @@ def test_declaration_holds_limits():
     assert limits_of(sizes) == {"at least": 0, "below": 5}
 
 
+@pytest.mark.parametrize("seeds", [10**30, 1e30, "1" + "0" * 30])
+def test_a_number_that_no_computer_counts_to_is_refused_however_it_is_written(seeds):
+    with pytest.raises(BadInput, match=r"seeds: got 1000\d+, expected a whole number below 2\^63"):
+        FRUITS.build({"name": "apple", "sugar": 1, "seeds": seeds})
+
+
 def test_parse_component_knows_yamls_words_and_pythons():
     yaml = parse_component("a(b=true, c=false, d=null)", "here")
     assert yaml == parse_component("a(b=True, c=False, d=None)", "here")

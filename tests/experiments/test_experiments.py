@@ -236,12 +236,14 @@ def test_merges_within_merges_take_no_more_than_their_keys(tmp_path):
         read_yaml(tmp_path / "twice.yaml")
 
 
-def test_a_scale_is_found_by_its_name():
+def test_a_scale_is_found_by_its_name(tmp_path):
     folder = ROOT / "config"
     assert scale_file(None, folder) == scale_file("quick", folder) == folder / "config.yaml"
     assert scale_file("paper", folder) == folder / "paper.yaml"
     with pytest.raises(BadInput, match="no scale is called 'papre'; did you mean 'paper'"):
         scale_file("papre", folder)
+    (tmp_path / "mine.yaml").write_text('scale: "mine"\n')
+    assert scale_file("mine", tmp_path) == tmp_path / "mine.yaml"
 
 
 def test_merge_changes_options_or_replaces_components():

@@ -126,6 +126,8 @@ def test_a_later_number_of_clients_replaces_a_partitions_own(tmp_path):
     assert clients(paper, {"setting": {"partition": {"clients": 3}}}) == [3, 3]
     paper["tables"]["one"]["columns"][1]["with"] = {"clients": 8, "partition": "iid(clients=5)"}
     assert clients(paper) == [4, 5]
+    paper["tables"]["one"]["columns"][1]["with"] = {"clients": 8, "partition": {"stratified": True}}
+    assert clients(paper) == [4, 8]  # where the partition only has another option
 
 
 @pytest.mark.parametrize(

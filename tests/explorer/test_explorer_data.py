@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import small_explorer as small
+from noisyfl.checks.small_run import spec_of
 from noisyfl.core import plugins
 from noisyfl.data import noisy_partition
 from noisyfl.explorer.curves import POINTS, pack, whole
@@ -22,6 +23,7 @@ from noisyfl.explorer.page import (
     fidelity_link,
     script,
 )
+from noisyfl.explorer.specs import describe_spec
 from noisyfl.specs.catalogue import methods
 from outside import PARTS, as_before
 
@@ -98,6 +100,13 @@ def test_what_differs_from_the_papers_setting_can_be_told(made):
     assert theirs["clients"] == "100"
 
 
+def test_a_spec_that_was_read_from_a_file_is_described_like_that_of_a_plan():
+    spec = spec_of("fedavg", noise_level="client_linear(low=0.1, high=0.8)")
+    assert list(spec["noisy_partition"]["noise_level"])[:3] == ["name", "low", "high"]
+    read = json.loads(json.dumps(spec, sort_keys=True))
+    assert describe_spec(read) == describe_spec(spec)
+
+
 def test_seeds_share_a_spec(made):
     _, index, _ = made
     runs = cell(index, "p/t1", "Row of fedavg", small.LOW)["runs"]
@@ -125,8 +134,13 @@ def test_a_label_accuracy_that_never_changes_is_no_thought(made):
 
 def test_a_partition_counts_classes_and_wrong_labels_by_client(made):
     sources, index, details = made
+    whole = set()
     for name, told in details["partitions"].items():
         real = noisy_partition.read(sources.layouts[0].partition(name))
+        assert told["noise"] == [round(100 * level, 1) for level in real.realised]
+        if list(told) == ["noise"]:  # it is of a later seed
+            continue
+        whole.add(name)
         counts, wrong = (
             np.array([int(one or 0) for one in told[key].split(",")]).reshape(10, 10)
             for key in ("counts", "wrong")
@@ -136,7 +150,8 @@ def test_a_partition_counts_classes_and_wrong_labels_by_client(made):
             assert wrong[client].sum() == (samples.given_label != samples.true_label).sum()
             assert (wrong[client] <= counts[client]).all()
     runs = [cell["runs"][0] for cell in index["cells"] if cell["runs"]]
-    assert {index["runs"][run]["partition"] for run in runs} == set(details["partitions"])
+    assert {index["runs"][run]["partition"] for run in runs} == whole
+    assert {run["partition"] for run in index["runs"]} == set(details["partitions"])
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_ends():

@@ -42,3 +42,7 @@ def test_a_standing_counts_columns_of_accuracy_and_the_best_row_in_each(made):
     for line in second["rows"]:
         index["cells"][line["cells"][0]]["metric"] = "label_recall"
     assert standing(folder, index, details, "fedavg") == ["100 %", "3 of 3"]
+    # A table of another scale, which is only shown beside this one's.
+    second["scale"] = "other"
+    index["scales"]["other"] = {**index["scales"][index["scale"]], "name": "other"}
+    assert standing(folder, index, details, "fedavg") == ["100 %", "2 of 2"]

@@ -198,6 +198,9 @@ def test_only_a_server_side_can_stand_behind():
         BadInput, match="fedcorr\\+fedprox: what stands behind fedcorr needs a serv"
     ):
         canonical_method("fedcorr+fedprox", "test")
+    assert canonical_method("fedcorr+fedavg", "test") != canonical_method("fedcorr", "test")
+    # Behind a server side alone, FedAvg is what trains the clients anyway.
+    assert canonical_method("krum+fedavg", "test") == canonical_method("krum", "test")
     server, client = build_method("fedcorr+fedavg", "test")
     assert isinstance(hash((server, client)), int)
 

@@ -9,7 +9,7 @@ from noisyfl.checks.small_run import SETTING, content, spec_of, train_in_pieces,
 from noisyfl.core.options import BadInput
 from noisyfl.experiments import config
 from noisyfl.runs import trackers
-from noisyfl.runs.trackers import TRACKERS
+from noisyfl.runs.trackers import TRACKERS, TensorBoard
 from noisyfl.specs.identity import identity
 
 SPEC = spec_of("fedavg", schedule={**SETTING["schedule"], "rounds": 3, "evaluate_every": 2})
@@ -50,6 +50,19 @@ def test_tensorboard_has_the_columns_of_rounds(tracked, plain):
     for name, values in expected(plain).items():
         found = {scalar.step: scalar.value for scalar in seen.Scalars(name)}
         assert found == pytest.approx(values, rel=1e-6)
+
+
+def test_rounds_after_the_last_checkpoint_of_a_killed_run_are_in_tensorboard_once(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for rounds in (range(1, 6), range(4, 7)):
+        tracker = TensorBoard(SPEC, tmp_path)
+        for round in rounds:
+            tracker.write(round, {"loss": round})
+        tracker.close(finished=False)
+    seen = EventAccumulator(str(tmp_path / "tensorboard" / identity(SPEC)))
+    seen.Reload()
+    assert [scalar.step for scalar in seen.Scalars("loss")] == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.slow

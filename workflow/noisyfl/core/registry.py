@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from pydantic import Field
 
-from noisyfl.core.options import LARGEST, BadInput, check_keys, closest, did_you_mean, find
+from noisyfl.core.options import BadInput, check_keys, closest, did_you_mean, find
 from noisyfl.core.plugins import COMPONENTS, add, plugin_of
 from noisyfl.core.typed import Typed, extra_of
 
@@ -76,8 +76,6 @@ class Component(Typed):
                 raise BadInput(f"got {variant!r}{hint} (known: {known})", "variant")
             options = {**cls.variants[variant], **options}
         for key, value in options.items():
-            if isinstance(value, int) and abs(value) >= LARGEST:
-                raise BadInput(f"got {value!r}, expected a whole number below 2^63", key)
             if isinstance(value, tuple):  # in a component that is written as text
                 options[key] = list(value)
         if measures := context.get("measures"):

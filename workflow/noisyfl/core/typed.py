@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from noisyfl.core.options import BadInput, did_you_mean, unknown
+from noisyfl.core.options import LARGEST, BadInput, did_you_mean, unknown
 
 T = TypeVar("T")
 
@@ -98,6 +98,9 @@ class Typed(BaseModel):
         if isinstance(prepared, Mapping):
             readers = cls._readers()
             prepared = {k: readers[k](v) if k in readers else v for k, v in prepared.items()}
+            for key, value in prepared.items():
+                if isinstance(value, int) and abs(value) >= LARGEST:
+                    raise BadInput(f"got {value!r}, expected a whole number below 2^63", key)
         try:
             made = handler(prepared)
         except ValidationError as error:

@@ -306,7 +306,7 @@ class Configuration(Typed):
     data: Data = Field(default_factory=Data.model_construct)
     device: Annotated[str, AfterValidator(check_device)] = Field(
         "auto",
-        description="auto: the GPU with the most free memory, or the CPU if there is none; cpu; "
+        description="auto: the GPU with the fewest of your runs, or the CPU if there is none; cpu; "
         "cuda: like auto, but an error without a GPU; cuda:1: this GPU",
     )
     executor: ExecutorName = Field("fast", description="fast, or loop, the plain reference")

@@ -63,6 +63,9 @@ PROBES = {
 NEED_TRUTH = ("detection", "lid_scores")
 """Kinds of figures that compare what a method finds with the true labels."""
 
+OF_ONE_DATASET = ("class_counts", "noisy_partition", "features")
+"""Kinds of figures whose panels share the colours and names of classes."""
+
 MOST_RUNS = 200_000
 """Most runs that an experiment may expand to; planning so many takes some ten seconds."""
 
@@ -328,6 +331,12 @@ class Expansion:
                 for n, panel in enumerate(entry.panels)
             ]
         lines = [line for panel in panels for line in panel.lines or (panel,)]
+        names = {self.plan.partitions[line.partition]["dataset"] for line in lines}
+        if entry.kind in OF_ONE_DATASET and len(names) > 1:
+            raise BadInput(
+                f"{where}: got panels of {' and '.join(sorted(names))}, expected one dataset, "
+                "whose classes all panels show"
+            )
         for facts in (dataset(self.plan.partitions[line.partition]["dataset"]) for line in lines):
             if entry.kind in NEED_TRUTH and not facts.true_labels:
                 raise BadInput(

@@ -27,7 +27,7 @@ def scale_file(name: str | None, folder: Path) -> Path:
     """
     known = {}
     for path in sorted(folder.glob("*.yaml")):
-        scale = re.search(r"^scale: *(\w+)", path.read_text(errors="replace"), re.MULTILINE)
+        scale = re.search(r"^scale: *[\"']?(\w+)", path.read_text(errors="replace"), re.MULTILINE)
         if scale:
             known[scale[1]] = path
     default = folder / "config.yaml"

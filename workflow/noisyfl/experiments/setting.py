@@ -104,7 +104,8 @@ def merge(*settings: Mapping[str, Any]) -> dict[str, Any]:
             else:
                 name, options = split_component(before, key)
                 merged[key] = {"name": name, **options, **value}
-        if "clients" in setting and "partition" in merged and "partition" not in setting:
+        beside = setting.get("partition", {})
+        if "clients" in setting and "partition" in merged and _without_clients(beside) == beside:
             merged["partition"] = _without_clients(merged["partition"])
     return merged
 

@@ -81,17 +81,23 @@ def last_by_client(run: Run, column: str) -> dict[str, str]:
     }
 
 
-def partition(path: Path) -> dict[str, Any]:
+def partition(path: Path, whole_one: bool = True) -> dict[str, Any]:
     """The noisy partition in a file: how many samples each client has, and how many are wrong.
 
     ``counts`` and ``wrong`` are the numbers of samples, and of wrongly labelled ones, by client and
     given class: int [clients, classes], row by row, as the text that :func:`whole` makes. ``noise``
     is the realised noise level of each client in percent. ``wrong`` and ``noise`` are None if the
     true labels are not known.
+
+    Args:
+        whole_one: otherwise only ``noise`` is returned.
     """
     found = noisy_partition.read(path)
     names = dataset(found.spec["dataset"]).classes
     known = not np.isnan(found.realised).any()
+    noise = [round(100 * level, 1) for level in found.realised.tolist()] if known else None
+    if not whole_one:
+        return {"noise": noise}
     counts = [np.bincount(c.given_label, minlength=len(names)) for c in found.clients]
     wrong = [
         np.bincount(c.given_label[c.given_label != c.true_label], minlength=len(names))
@@ -102,7 +108,7 @@ def partition(path: Path) -> dict[str, Any]:
         "classes": list(names),
         "counts": whole(np.array(counts)),
         "wrong": whole(np.array(wrong)) if known else None,
-        "noise": [round(100 * level, 1) for level in found.realised.tolist()] if known else None,
+        "noise": noise,
     }
 
 

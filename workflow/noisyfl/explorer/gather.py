@@ -115,13 +115,17 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
         "methods": methods.describe_methods(),
     }
     first = {cell["runs"][0] for cell in tables.cells if cell["runs"]}
-    wanted = dict.fromkeys(
-        identity(run.spec["noisy_partition"]) for n, run in enumerate(shown) if n in first
-    )
-    files_of = {one: find_partition(one, sources.layouts) for one in wanted}
+    # Only of first runs is the whole partition drawn.
+    whole: dict[str, bool] = {}
+    for n, run in enumerate(shown):
+        one = identity(run.spec["noisy_partition"])
+        whole[one] = whole.get(one, False) or n in first
+    files_of = {one: find_partition(one, sources.layouts) for one in whole}
     details = {
         "runs": [curves.details(run, tables.metrics_of[run.id]) for run in shown],
-        "partitions": {one: curves.partition(path) for one, path in files_of.items() if path},
+        "partitions": {
+            one: curves.partition(path, whole[one]) for one, path in files_of.items() if path
+        },
         "relabelled": curves.RELABELLED,
         "estimates": curves.ESTIMATES,
     }
@@ -145,6 +149,7 @@ def run_to_json(run: Run, spec: int) -> dict[str, Any]:
         "partition": identity(run.spec["noisy_partition"]),
         "folder": from_here(run.folder.parent),
         "rounds": len(run.all_rounds["round"]),
+        "ordinary_rounds": round(float(run.all_rounds["ordinary_rounds"][-1]), 3),
         "statistics": {
             name: round(100 * function(accuracies).value, 4)
             for name, function in STATISTICS.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from noisyfl.core.registry import parts_of
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.specs.catalogue import methods
-from noisyfl.specs.identity import identity, with_seed
+from noisyfl.specs.identity import canonical_json, identity, with_seed
 from noisyfl.specs.spec import measures_of
 from noisyfl.specs.words import describe_noise, describe_setting, in_short
 
@@ -37,7 +38,10 @@ class Specs:
 
 
 def describe_spec(spec: Spec) -> dict[str, Any]:
-    """Describe a spec: its setting, and the options of its method's parts."""
+    """Describe a spec: its setting, and the options of its method's parts, in the order of those
+    that a run's file has, so that equal specs are described alike.
+    """
+    spec = json.loads(canonical_json(spec))
     given = spec["noisy_partition"]
     return {
         "setting": {name: str(words) for name, words in describe_setting(spec).items()},

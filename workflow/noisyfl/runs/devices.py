@@ -62,7 +62,7 @@ def gpu_seat(log: Callable[[str], None]) -> Iterator[str | None]:
     Raises:
         BadInput: the folder of the locks belongs to somebody else, or is open to others.
     """
-    gpus = _usable(log)
+    gpus = usable_gpus(log)
     if not gpus:
         yield None
         return
@@ -112,7 +112,7 @@ def _folder() -> Path:
     return folder
 
 
-def _usable(log: Callable[[str], None]) -> list[Gpu]:
+def usable_gpus(log: Callable[[str], None]) -> list[Gpu]:
     """The GPUs that this process may take; none if it uses one already without a seat."""
     gpus = installed_gpus()
     if _mine:
@@ -129,7 +129,7 @@ def _usable(log: Callable[[str], None]) -> list[Gpu]:
 
 def has_gpu() -> bool:
     """Whether this machine has a GPU that a run may take."""
-    return bool(_usable(lambda line: None))
+    return bool(usable_gpus(lambda line: None))
 
 
 def installed_gpus() -> list[Gpu]:

@@ -10,17 +10,22 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 
 from noisyfl.data.datasets.images import threads as cores
-from noisyfl.runs.devices import SEATS, installed_gpus
+from noisyfl.runs.devices import SEATS, usable_gpus
 from noisyfl.runs.job import Outcome, TrainingJob
 
 
 def most_at_once(device: str) -> int:
     """How many runs this machine trains at once: one a core, or as many as share its GPUs."""
-    seats = SEATS * len(installed_gpus()) if device == "auto" or device.startswith("cuda") else 0
-    return min(cores(), seats) if seats else cores()
+    gpus = 0
+    if device in ("auto", "cuda"):
+        gpus = len(usable_gpus(lambda line: None))
+    elif device.startswith("cuda"):
+        gpus = 1
+    return min(cores(), SEATS * gpus) if gpus else cores()
 
 
 def train_all(
@@ -120,5 +125,6 @@ class _Worker(threading.Thread):
         if process is not None:
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
-                    pipe.close()
+                    with suppress(BrokenPipeError):  # of a process that has ended
+                        pipe.close()
             process.wait()

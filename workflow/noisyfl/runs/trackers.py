@@ -52,17 +52,22 @@ class TensorBoard(Tracker):
     def __init__(self, spec: Mapping[str, Any], results: Path) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(results / "tensorboard" / identity(spec)))
+        folder = str(results / "tensorboard" / identity(spec))
+        # What a killed process wrote after its last checkpoint is written again.
+        self._open = lambda round: SummaryWriter(folder, purge_step=round)
+        self._writer: SummaryWriter | None = None
 
     def write(self, round: int, numbers: Mapping[str, float]) -> None:
         """Each column is a scalar."""
+        self._writer = self._writer or self._open(round)
         for name, value in numbers.items():
             self._writer.add_scalar(name, value, round)
         self._writer.flush()
 
     def close(self, finished: bool) -> None:
         """Close the event file."""
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
 
 
 class MLflow(Tracker):

@@ -84,6 +84,8 @@ def _combined(parts: list[dict[str, Any]]) -> dict[str, Any]:
             raise BadInput(f"{first}+{second}: {second} {why}")
     if first == "fedavg":
         return parts[1]
+    if second == "fedavg" and wanted == "client" and not methods()[first].is_client:
+        return parts[0]  # which trains as FedAvg's clients without another method
     return {"name": f"{first}+{second}", "parts": parts}
 
 

@@ -336,7 +336,9 @@ export function card(run) {
 function roundsOf(run) {
   const planned = Number(known.index.specs[run.spec].setting.rounds);
   if (run.rounds === planned || run.made.status !== "finished") return run.rounds;
-  return `${run.rounds}: a stage of the method has rounds of another size; together they make as many local updates as the ${planned} rounds of the schedule`;
+  const made = number(run.ordinary_rounds);
+  const all = run.ordinary_rounds === planned ? `the ${planned}` : `${made} of the ${planned}`;
+  return `${run.rounds}: a stage of the method has rounds of another size; together they make as many local updates as ${all} rounds of the schedule`;
 }
 
 function commands(one, name) {
@@ -346,7 +348,10 @@ function commands(one, name) {
   const scale = index.scales[table.scale];
   const typed = (...more) => ["snakemake --cores all", ...more].filter(Boolean).join(" ");
   const ids = [...cell.runs.map((run) => index.runs[run].id), ...cell.missing];
-  const more = table.missing ? "--config=train_missing=true" : "";
+  const more = table.missing ? "train_missing=true" : "";
+  const options = scale.options.startsWith("--config ")
+    ? [scale.options.replace("--config ", `--config ${more} `)]
+    : [more && `--config=${more}`, scale.options];
   return el(
     "div",
     {},
@@ -362,7 +367,7 @@ function commands(one, name) {
       command(typed(scale.options, `${index.results}/runs/${id}/provenance.json`)),
     ]),
     el("p", {}, "The table:"),
-    command(typed(more, scale.options, table.target)),
+    command(typed(...options, table.target)),
     table.compared && !cell.paper && table.scale !== "paper"
       ? [
           el("p", {}, "The table in the paper’s own setting (docs/commands.md says what it costs):"),

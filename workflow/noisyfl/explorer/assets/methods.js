@@ -22,7 +22,8 @@ const ACCURACY = ["test_accuracy", "top1_accuracy"];
  */
 function standing(cells) {
   const columns = new Map();
-  for (const { table, at, metric, rank } of cells.map((n) => known.index.cells[n])) {
+  const own = cells.filter((n) => placeOf(n).table.scale === known.index.scale);
+  for (const { table, at, metric, rank } of own.map((n) => known.index.cells[n])) {
     if (!ACCURACY.includes(metric)) continue;
     const place = `${table} ${at[1]}`;
     const beaten = (rank[1] - rank[0]) / (rank[1] - 1);

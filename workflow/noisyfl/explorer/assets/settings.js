@@ -128,7 +128,7 @@ function options(specs, theirs, source, scale) {
 /** Why an option has its value: what overrides the paper's, or what people wrote. */
 function reason(described, key, ours, paper, scale) {
   const option = described.options.find((one) => one.name === key);
-  const why = Object.values(option.why).at(-1) ?? option.doc;
+  const why = Object.values(option.why).at(-1);
   const own = ours.find(Boolean);
   const differs = ours.some(
     (one, n) => one && paper[n] && literal(one.options[key]) !== literal(paper[n].options[key]),
