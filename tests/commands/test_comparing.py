@@ -83,7 +83,7 @@ def test_stored_runs_are_compared_without_training(command, monkeypatch):
 @pytest.mark.slow
 def test_a_run_that_fails_does_not_keep_the_others_from_being_trained(command, tmp_path):
     (tmp_path / "failing.py").write_text(FAILING)
-    with pytest.raises(SystemExit, match="2 runs failed; the same command tries them again"):
+    with pytest.raises(SystemExit, match="2 runs failed; the same command tries again"):
         command("failing", "fedavg", *FLAGS, "--plugin", "failing.py", "--csv", "a.csv")
     assert pd.read_csv("a.csv")["method"].tolist() == ["fedavg"] * 2
 
@@ -94,7 +94,7 @@ def test_nothing_is_chosen_from_values_of_which_a_run_failed(command, tmp_path):
     words = ["fedavg", "bad(x=[1, 2])", *FLAGS, "--plugin", "bad.py"]
     listed = command(*words, "--choose-on", "validation", "--dry-run")
     assert listed.out.count("digits_validation") == 4
-    with pytest.raises(SystemExit, match="4 runs failed; the same command tries them again"):
+    with pytest.raises(SystemExit, match="4 runs failed; the same command tries again"):
         command(*words, "--choose-on", "validation")
     assert not (tmp_path / "results" / "runs").exists()
     where = {"results": tmp_path / "results", "data": tmp_path, "device": "cpu", "jobs": 1}

@@ -279,7 +279,7 @@ class FedCorr(fl.ServerSide, fl.ClientSide):
         return fl.cross_entropy(logits, client.labels).double()
 
     def _end_iteration(self, round: int, federation: fl.Federation) -> None:
-        """Estimate noise levels and correct labels (Algorithm 1, lines 8 to 13)."""
+        """Estimate noise levels and correct labels (Algorithm 1, lines 9 to 13)."""
         self._split(federation.clients)
         wrong = self._estimate(federation)
         if self.correction:

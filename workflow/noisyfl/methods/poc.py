@@ -11,7 +11,7 @@ BYTES_OF_A_LOSS = 4
 
 @fl.METHODS.register("poc")
 class PowerOfChoice(fl.ServerSide):
-    """pi_pow-d (Section 3): d candidates are drawn without replacement, in proportion to their
+    """pi_pow-d: d candidates are drawn without replacement, in proportion to their
     sizes; each says its mean loss under the global model; the m with the largest losses train, and
     the plain mean of their models is the next global one.
 
