@@ -246,6 +246,17 @@ def test_a_lead_within_the_spread_over_trials_is_open(accuracy, own, apart, verd
     assert ahead(accuracy(*rows)).verdict == verdict
 
 
+def test_means_of_settings_may_be_off_each_by_itself(accuracy):
+    """They have no runs, and differ by less than the settings' trials lie apart."""
+    rows = [cell(name, 79, apart=apart) for name, apart in zip(("x", "y"), (A, B), strict=True)]
+    means = [
+        cell(name, value, "mean_over(a|b)", apart=(20, -20), runs="", ours_start="")
+        for name, value in (("own", 79.2), ("other", 79))
+    ]
+    (case,) = ahead(accuracy(*rows, *means, noise="mean_over(a|b)")).checks[0].cases
+    assert (case.known, case.holds) == (True, None)
+
+
 def test_what_methods_share_in_a_seed_does_not_count_where_they_are_compared(accuracy):
     """The second seed is ten points worse for all: here the noise is worse."""
     luck = [(5 + one, -5 - one) for one in (0.1, 0, -0.1, 0.05)]

@@ -92,7 +92,7 @@ class Trials(NamedTuple):
 
     Attributes:
         values: by seed; NaN if these tell nothing.
-        runs: their ids.
+        runs: their ids, or what else tells the cell from others.
         start: what they start from, see :func:`noisyfl.analysis.frame.start_of`: in a seed, those
             that start from the same share its luck.
         table: of the cell, as ``<experiment>/<name>``.
@@ -157,11 +157,14 @@ def spreads_of(rows: Iterable[Mapping[str, str]]) -> dict[Group, Spreads]:
 
 
 def trials_of(row: Mapping[str, str]) -> Trials:
-    """The trials of a cell; of one that averages others, theirs from 1 instead of by seed."""
+    """The trials of a cell; of one that averages others, and so has no runs, theirs from 1 instead
+    of by seed.
+    """
     seeds, values = (row[name].split() for name in ("ours_seeds", "ours_values"))
     return Trials(
         dict(zip(map(int, seeds), map(float, values), strict=True)),
-        *(row[name] for name in ("runs", "ours_start", *COLUMN)),
+        row["runs"] or f"{row['shown_in']}, {row['row']}, {row['column']}",
+        *(row[name] for name in ("ours_start", *COLUMN)),
     )
 
 
