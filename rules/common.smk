@@ -72,10 +72,9 @@ if not IN_A_JOB:
     for why in {**PLAN.left_out, **({} if PLAN.targets else PLAN.wrong)}.values():
         logger.warning(f"Left out: {why}")
 
-    # For the logger plugin snakemake_logger_plugin_noisyfl; all others print nothing of it.
-    rule_names = workflow.modifier.modify_rulename(
-        "*"
-    )  # as a workflow that imports this has them
+    # For the logger plugin snakemake_logger_plugin_noisyfl; all others print nothing of it. A workflow
+    # that imports this one may have renamed the rules.
+    rule_names = workflow.modifier.modify_rulename("*")
     logger.info(None, extra={"noisyfl": SCALE, "rule_names": rule_names})
 
 

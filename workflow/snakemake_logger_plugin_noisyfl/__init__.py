@@ -55,7 +55,7 @@ class LogHandler(LogHandlerBase):
         self._display = Display(sys.stdout if dry else sys.stderr)
         self._quiet = {choice.name.lower() for choice in self.common_settings.quiet or ()}
         self._scales: list[Scale] = []
-        self._rule_names = ["*"]
+        self._rule_names: list[str] = []
         self._campaign: Campaign | None = None
         self._started = self._failed = self._job_failed = False
         self._words: list[str] = []
@@ -206,11 +206,11 @@ class LogHandler(LogHandlerBase):
 
     def _wrong_target(self, said: str) -> str:
         """Why a target is wrong that Snakemake finds no rule for."""
-        from noisyfl.experiments.campaign import Campaign
-
         missing = set(said.split())
         words = [word for word in self._words if word in missing]
-        return Campaign(self._scales).wrong_target(words, self._rule_names[-1])
+        scales = zip(self._scales, self._rule_names, strict=True)
+        found = (scale.wrong_target(word, names) for scale, names in scales for word in words)
+        return next(filter(None, found), "")
 
     def _on_command(self, record: dict[str, Any]) -> None:
         if self.common_settings.printshellcmds:

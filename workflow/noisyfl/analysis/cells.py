@@ -83,9 +83,9 @@ class Cell:
 
         Ours is ``mean``, ``std``, ``trials`` and ``starred``, with the ``values`` of its trials and
         their ``seeds``, or of the columns that it averages, by number; ``start`` names what the
-        runs start from, see :func:`noisyfl.analysis.frame.start_of`; ``difference`` and ``verdict``
-        say how it compares, and ``runs`` lists ids. Numbers are rounded to six decimals, which
-        hides floating-point noise.
+        runs start from, see :func:`noisyfl.analysis.same_start.start_of`; ``difference`` and
+        ``verdict`` say how it compares, and ``runs`` lists ids. Numbers are rounded to six
+        decimals, which hides floating-point noise.
         """
         ours = self.summary
         counted = [row for row in self.rows if not math.isnan(row["value"])]

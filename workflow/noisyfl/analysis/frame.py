@@ -28,7 +28,7 @@ label columns        ``paper``, ``paper_table``, ``dataset``, ``setting_scope``,
 ``run``              the run's id; empty if there is none
 ``seed``             the run's seed; 0 if there is none
 ``setting``          names what the run's method is trained on, and for how long, see
-                     :func:`setting_of`; empty if there is no run
+                     :func:`~noisyfl.analysis.same_start.setting_of`; empty if there is no run
 ``status``           how the run ended: ``finished`` or ``diverged``; empty if there is none
 ``value``            what the row contributes to the cell's mean: the statistic of the run, NaN if
                      the run diverged or does not have the metric
@@ -58,11 +58,11 @@ import pyarrow as pa
 from noisyfl.analysis.metrics import MEASURES, RANK
 from noisyfl.analysis.names import SETTING, printed_names
 from noisyfl.analysis.runs import Run
+from noisyfl.analysis.same_start import setting_of, start_of
 from noisyfl.analysis.summaries import STATISTICS, Summary, star_rule, summary
 from noisyfl.core.artifacts import read_table, write_table
 from noisyfl.core.options import BadInput
 from noisyfl.specs.descriptions import Heading, Labels, TableDescription, complete_block
-from noisyfl.specs.identity import identity
 from noisyfl.specs.published import KEY, LINE, Published
 
 LABELS = ["paper_table" if key == "table" else key for key in KEY]
@@ -315,28 +315,6 @@ def rows_by_trial(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
     for row in counted:
         row["value"] = row[column]
     return found
-
-
-def start_of(spec: Mapping[str, Any]) -> str:
-    """Name what a run starts from, but for its seed.
-
-    Runs of two methods with the same start and the same seed begin with the same weights and learn
-    from the same noisy partition.
-    """
-    partition = {**spec.get("noisy_partition", {}), "seed": None}
-    return identity({"noisy_partition": partition, "model": spec.get("model")})
-
-
-def setting_of(spec: Mapping[str, Any]) -> str:
-    """Name what a run's method is trained on, and for how long.
-
-    Runs of two methods with the same setting have the same noisy partition, network, augmentation,
-    rounds, local epochs and participation. They may differ in what a paper tunes for its own
-    method: the learning rate, the momentum, the batch size.
-    """
-    shared = {name: spec.get(name) for name in ("noisy_partition", "model", "augmentation")}
-    lengths = ("rounds", "local_epochs", "participation")
-    return identity({**shared, **{name: spec["schedule"].get(name) for name in lengths}})
 
 
 def _average(parts: Sequence[Rows], statistic: str) -> Rows:

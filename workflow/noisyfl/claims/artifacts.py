@@ -13,11 +13,12 @@ import numpy as np
 
 from noisyfl.analysis.clients import client_features, first_values, last_values, ranks_from_0_to_1
 from noisyfl.analysis.curves import mean_curve
-from noisyfl.analysis.frame import rows_by_trial, start_of
+from noisyfl.analysis.frame import rows_by_trial
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.noisy_clients import SCORES, correctly_flagged
 from noisyfl.analysis.pairs import PAIRS
 from noisyfl.analysis.runs import Run, read_run
+from noisyfl.analysis.same_start import start_of
 from noisyfl.analysis.spreads import Spreads
 from noisyfl.claims.labels import WORK, Label
 from noisyfl.claims.lines import Line, cells_and_lines, lines_of
@@ -128,8 +129,8 @@ class Artifacts:
     ) -> Iterator[Entry]:
         metrics = query.where.get("metric")
         for line in lines_of(query, self.parts):
+            trained = bool(self.trials(line))
             for metric in metrics if isinstance(metrics, list) else [metrics or line.metric]:
-                trained = bool(self.trials(line))
                 found = of(self, line, metric) if trained else _not_run(kind, line, metric)
                 yield from (n for n in found if query.fits(n.labels))
 

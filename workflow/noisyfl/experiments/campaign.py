@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -343,16 +343,6 @@ class Campaign:
         texts += _listed("figure", figures, MOST_FIGURES)
         texts += [f"explorer: {page}" for page in pages]
         return "\n".join(texts)
-
-    def wrong_target(self, words: Iterable[str], rule_names: str = "*") -> str:
-        """Why there is no such target, if one of the words of the command line is a wrong one; see
-        :meth:`Scale.wrong_target`.
-        """
-        for scale in self._scales:
-            for word in words:
-                if found := scale.wrong_target(word, rule_names):
-                    return found
-        return ""
 
 
 def run_names(scale: Scale) -> dict[str, str]:

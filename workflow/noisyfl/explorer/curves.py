@@ -81,7 +81,7 @@ def last_by_client(run: Run, column: str) -> dict[str, str]:
     }
 
 
-def partition(path: Path, whole_one: bool = True) -> dict[str, Any]:
+def partition(path: Path, counted: bool = True) -> dict[str, Any]:
     """The noisy partition in a file: how many samples each client has, and how many are wrong.
 
     ``counts`` and ``wrong`` are the numbers of samples, and of wrongly labelled ones, by client and
@@ -90,13 +90,13 @@ def partition(path: Path, whole_one: bool = True) -> dict[str, Any]:
     true labels are not known.
 
     Args:
-        whole_one: otherwise only ``noise`` is returned.
+        counted: otherwise only ``noise`` is returned.
     """
     found = noisy_partition.read(path)
     names = dataset(found.spec["dataset"]).classes
     known = not np.isnan(found.realised).any()
     noise = [round(100 * level, 1) for level in found.realised.tolist()] if known else None
-    if not whole_one:
+    if not counted:
         return {"noise": noise}
     counts = [np.bincount(c.given_label, minlength=len(names)) for c in found.clients]
     wrong = [

@@ -169,7 +169,8 @@ def _paper_table(
         rows.append((LEAD_ROW.format(PAPERS[paper]), *texts))
     accurate = run[(run["metric"] == ACCURACY) & (run["noise"] != "none") & alone]
     # The cell with the fewest trials has the seeds that all of the column have, if there are such.
-    fewest = accurate.assign(trials=accurate["runs"].str.count(" ")).sort_values("trials")
+    fewest = accurate.assign(trials=accurate["runs"].str.count(" "))
+    fewest = fewest.sort_values("trials", kind="stable")
     headrooms = fewest.groupby("column")["headroom"].first().reindex(columns)
     if headrooms.notna().any():
         shown = ("" if math.isnan(one) else f"{one:+.1f}" for one in headrooms)

@@ -99,11 +99,13 @@ class TrainingJob:
 
     @property
     def done(self) -> bool:
-        """Whether the run is whole, with what it shall keep; one that diverged keeps no labels."""
+        """Whether the run is whole, with what it shall keep."""
         return self.has_all(self.run_files)
 
     def has_all(self, files: RunFiles) -> bool:
-        """Whether these files are whole, with what the run shall keep."""
+        """Whether these files are whole, with what the run shall keep; one that diverged keeps no
+        labels.
+        """
         run = identity(self.spec)
         return files.whole() and (
             not self.keep_labels

@@ -5,6 +5,7 @@ A tracker only reads rounds that are over. If it fails, the run goes on without 
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import time
@@ -54,12 +55,12 @@ class TensorBoard(Tracker):
 
         folder = str(results / "tensorboard" / identity(spec))
         # What a killed process wrote after its last checkpoint is written again.
-        self._open = lambda round: SummaryWriter(folder, purge_step=round)
+        self._open = functools.partial(SummaryWriter, folder)
         self._writer: SummaryWriter | None = None
 
     def write(self, round: int, numbers: Mapping[str, float]) -> None:
         """Each column is a scalar."""
-        self._writer = self._writer or self._open(round)
+        self._writer = self._writer or self._open(purge_step=round)
         for name, value in numbers.items():
             self._writer.add_scalar(name, value, round)
         self._writer.flush()

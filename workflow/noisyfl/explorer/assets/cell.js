@@ -349,9 +349,11 @@ function commands(one, name) {
   const typed = (...more) => ["snakemake --cores all", ...more].filter(Boolean).join(" ");
   const ids = [...cell.runs.map((run) => index.runs[run].id), ...cell.missing];
   const more = table.missing ? "train_missing=true" : "";
-  const options = scale.options.startsWith("--config ")
-    ? [scale.options.replace("--config ", `--config ${more} `)]
-    : [more && `--config=${more}`, scale.options];
+  // Of two --config only the last counts.
+  const options =
+    more && scale.options.startsWith("--config ")
+      ? [scale.options.replace("--config ", `--config ${more} `)]
+      : [more && `--config=${more}`, scale.options];
   return el(
     "div",
     {},
