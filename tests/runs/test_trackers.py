@@ -9,7 +9,7 @@ from noisyfl.checks.small_run import SETTING, content, spec_of, train_in_pieces,
 from noisyfl.core.options import BadInput
 from noisyfl.experiments import config
 from noisyfl.runs import trackers
-from noisyfl.runs.trackers import TRACKERS, TensorBoard
+from noisyfl.runs.trackers import TRACKERS, MLflow, TensorBoard
 from noisyfl.specs.identity import identity
 
 SPEC = spec_of("fedavg", schedule={**SETTING["schedule"], "rounds": 3, "evaluate_every": 2})
@@ -94,6 +94,21 @@ def test_a_run_that_goes_on_is_the_same_run_in_mlflow(data, tmp_path, monkeypatc
     assert run.info.status == "FINISHED"
     history = client.get_metric_history(run.info.run_id, "train_loss")
     assert {metric.step for metric in history} == {1, 2, 3}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_rounds_after_the_last_checkpoint_of_a_killed_run_are_in_mlflow_once(tmp_path):
+    mlflow = pytest.importorskip("mlflow")
+    for rounds in (range(1, 6), range(4, 7)):
+        tracker = MLflow(SPEC, tmp_path)
+        for round in rounds:
+            tracker.write(round, {"train_loss": round})
+        tracker.close(finished=False)
+    client = mlflow.MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    (run,) = client.search_runs([client.get_experiment_by_name("noisyfl").experiment_id])
+    history = client.get_metric_history(run.info.run_id, "train_loss")
+    assert [metric.step for metric in history] == [1, 2, 3, 4, 5, 6]
 
 
 def records(file):

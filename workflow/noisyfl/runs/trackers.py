@@ -90,9 +90,13 @@ class MLflow(Tracker):
         same = self._client.search_runs(
             [experiment], f"attributes.run_name = '{run}'", max_results=1
         )
+        self._written = 0  # rounds, also those after the last checkpoint of a killed process
         if same:
             self._run = same[0].info.run_id
             self._client.update_run(self._run, status="RUNNING")
+            for name in same[0].data.metrics:
+                history = self._client.get_metric_history(self._run, name)
+                self._written = max(self._written, *(metric.step for metric in history))
         else:
             self._run = self._client.create_run(experiment, run_name=run).info.run_id
             for name, value in parameters(spec).items():
@@ -102,6 +106,8 @@ class MLflow(Tracker):
         """Each column is a metric, and the round its step."""
         from mlflow.entities import Metric
 
+        if round <= self._written:
+            return
         now = int(1000 * time.time())
         metrics = [Metric(name, value, now, round) for name, value in numbers.items()]
         self._client.log_batch(self._run, metrics=metrics)
