@@ -166,6 +166,7 @@ def test_seeds_share_clients_from_a_file_and_file_names_may_be_of_any_bytes(tmp_
             "fedrn(warm_up_rounds=4) on digits, dirichlet(clients=20, alpha=0.5), no label noise, ",
         ),
         (["0123456789abcdef", "--seeds", "2"], "RUN: expected either runs, or a method"),
+        (["--data", "digits", "--seeds", "0"], "--seeds: got 0, expected a whole number from 1"),
     ],
 )
 def test_a_mistake_is_one_line_before_training(tmp_path, monkeypatch, words, said):

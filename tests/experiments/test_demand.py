@@ -11,6 +11,7 @@ from noisyfl.commands import scales
 from noisyfl.commands.parser import parser
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
+from noisyfl.experiments import targets
 from noisyfl.experiments.claim_runs import runs_by_claim
 from noisyfl.experiments.config import check_config
 from noisyfl.experiments.demand import (
@@ -128,6 +129,13 @@ def test_the_cheapest_cells_come_first_and_no_run_twice(plan):
     cell = sum(plan.estimate(run, "cpu").seconds for run in one.runs[0][1]) / 3600
     assert cheapest_cells(plan, lambda run: False, "cpu", 1.01 * cell) == nothing[:1]
     assert cheapest_cells(plan, lambda run: False, "cpu", 0.99 * cell) == []
+
+
+def test_a_scale_without_experiments_is_no_other_scale_that_has_a_target(tmp_path, monkeypatch):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "mine.yaml").write_text("scale: mine\nexperiments:\n")
+    monkeypatch.setattr(targets, "ROOT", tmp_path)
+    assert targets.targets_of_scales() == {}
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ def test_a_papers_numbers_are_those_of_the_first_file_that_has_any(config, tmp_p
     ours = read_published(PUBLISHED)
     numbers(tmp_path / "second" / "published.csv", "fedcorr", "70")
     both = read_published(*published_files(config))
-    assert [row.value for row in both if row.fields["paper"] == "fedcorr"] == [70.0]
+    assert [row.number.value for row in both if row.fields["paper"] == "fedcorr"] == [70.0]
     assert len(both) == 1 + sum(row.fields["paper"] != "fedcorr" for row in ours)
 
 

@@ -27,6 +27,10 @@ PAPER = {
     },
     "figures": {
         "curves": {"kind": "by_round", "title": "t", "caption": "Seen.", "table": "one"},
+        "clients": {
+            **{"kind": "by_client", "title": "t", "caption": "c", "table": "one"},
+            **{"row": "FedAvg", "column": "a", "x": ["noise_level"], "y": ["label_precision"]},
+        },
         "own": {
             "kind": "similarity",
             "title": "t",
@@ -84,6 +88,13 @@ def test_a_figure_shows_the_rows_and_columns_that_are_whole(plan):
     assert figure.caption == "Seen. Of what is trained: 2 of 3 rows and 1 of 2 columns."
 
 
+def test_a_figure_of_clients_has_the_partition_of_the_run_that_it_draws(plan):
+    second = plan.tables["paper/one"].runs[0][0][1]
+    figure = partial_plan(plan, {second}.__contains__, everything).figures["paper/clients"]
+    assert figure.table.runs == (((second,),),)
+    assert figure.partitions == (plan.facts[second].partition,)
+
+
 def test_a_figure_of_panels_shows_those_that_have_their_run(plan):
     own = plan.figures["paper/own"]
     part = partial_plan(plan, {own.panels[1].run}.__contains__, everything)
@@ -95,7 +106,7 @@ def test_a_figure_of_panels_shows_those_that_have_their_run(plan):
 def test_a_figure_of_which_nothing_is_there_goes(plan):
     assert partial_plan(plan, nothing, everything).figures == {}
     own = partial_plan(plan, everything, nothing)
-    assert list(own.figures) == ["paper/curves"]  # the other one needs its partition
+    assert list(own.figures) == ["paper/curves"]  # the others need their partitions
 
 
 def test_the_largest_block_without_a_hole():

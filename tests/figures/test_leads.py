@@ -23,7 +23,6 @@ def lead(ours, error=1.0, paper="fedcorr", dataset="cifar10", published=9.0, as_
         ours,
         False,
         error,
-        2,
         Headroom(50.0, 1.0),
         as_published,
     )

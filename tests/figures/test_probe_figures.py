@@ -338,7 +338,7 @@ def test_features_of_a_class_lie_together_around_its_star(clusters, runs):
 
 def test_where_true_labels_are_not_known_given_ones_have_the_colours(clusters, runs):
     _, rows = clusters
-    unknown = [{**row, "feature_true_label": [-1] * 80, "class_centroid": None} for row in rows]
+    unknown = [{**row, "feature_true_label": None, "class_centroid": None} for row in rows]
     run = runs.add([0.5], clients=unknown, seed=3)
     found = read_features(read_run(run, runs.files[run]))
     assert found.classes.tolist() == [n for row in rows for n in row["feature_given_label"]]

@@ -266,6 +266,8 @@ def test_of_variants_that_count_is_the_one_that_the_paper_prints_most_for(tmp_pa
     assert far.error > 2 * near.error
     (one,) = leads([{**own, "ours_as_published": "True"}, {**level, "ours_as_published": "False"}])
     assert not one.as_published
+    mine = [{**row, "paper": "mine"} for row in ({**own, "method": "mine"}, level)]
+    assert leads([*mine, own, level]) == leads([own, level])
 
 
 def test_a_lead_of_the_same_runs_in_two_tables_is_told_once(tmp_path):

@@ -147,6 +147,6 @@ def test_the_paper_scale_has_every_experiment_of_a_paper():
 
 def test_a_starred_number_is_known_as_that():
     # FedNoiL stars the maxima of runs that did not converge; no other paper prints stars.
-    starred = [number for number in numbers() if number.starred]
+    starred = [number for number in numbers() if number.number.starred]
     assert {number.fields["paper"] for number in starred} == {"fednoil"}
     assert len(starred) == sum("starred" in number.fields["note"] for number in numbers())

@@ -61,7 +61,7 @@ def noise(spec):
     ],
 )
 def test_a_number_stands_where_the_paper_has_it(cells, place, value):
-    assert cells[place][-1].value == pytest.approx(value)
+    assert cells[place][-1].number.value == pytest.approx(value)
 
 
 def test_every_run_is_the_setting_that_its_number_was_printed_for(cells):

@@ -1,5 +1,6 @@
 """Several runs at once: how many, and a process that ends too early."""
 
+import errno
 import sys
 from types import SimpleNamespace
 
@@ -49,6 +50,28 @@ def test_a_process_that_ends_between_two_runs_leaves_no_run_without_an_answer(mo
         "its process ended with exit code 0",
         None,
     ]
+
+
+def test_a_process_that_cannot_be_started_fails_its_run(monkeypatch):
+    def start(*_, **__):
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(pool.subprocess, "Popen", start)
+    found = [outcome for _, outcome in pool.train_all([TrainingJob(spec={}, results="")], 1)]
+    (outcome,) = found
+    assert "Resource temporarily unavailable" in outcome.error
+
+
+def test_an_answer_that_is_cut_short_fails_its_run(monkeypatch):
+    popen = pool.subprocess.Popen
+    half = "input(); print('{\"error\": nu', end='', flush=True)"
+    monkeypatch.setattr(
+        pool.subprocess,
+        "Popen",
+        lambda command, **more: popen([sys.executable, "-c", half], **more),
+    )
+    (one,) = [outcome for _, outcome in pool.train_all([TrainingJob(spec={}, results="")], 1)]
+    assert one.error.startswith("JSONDecodeError")
 
 
 class _WhichHasEnded(SimpleNamespace):

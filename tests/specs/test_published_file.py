@@ -23,7 +23,7 @@ def line(**changes):
 def test_each_value_stands_under_its_column_and_blank_lines_are_none(tmp_path):
     path = write(tmp_path / "mine.csv", line(std="1.5"), "", line(table="two", note="n"))
     first, second = read_published(path)
-    assert (first.value, first.std, first.line) == (70.0, 1.5, 2)
+    assert (first.number.value, first.number.std, first.line) == (70.0, 1.5, 2)
     assert (second.fields, second.line) == ({**ROW, "table": "two", "note": "n"}, 4)
 
 
@@ -68,7 +68,7 @@ def test_a_number_fits_its_unit(tmp_path, unit, value, expected):
     with pytest.raises(BadInput, match=rf"line 2: value: got '{value}', expected {expected}$"):
         read_published(path)
     right = write(tmp_path / "mine.csv", line(unit="fraction", value="1"), line(table="b"))
-    assert [row.value for row in read_published(right)] == [100.0, 70.0]
+    assert [row.number.value for row in read_published(right)] == [100.0, 70.0]
 
 
 @pytest.mark.parametrize(

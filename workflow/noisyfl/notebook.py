@@ -36,6 +36,7 @@ from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
+from noisyfl.experiments.compare import check_target
 from noisyfl.experiments.compare import compare as what_to_compare
 from noisyfl.experiments.config import load_config, published_files
 from noisyfl.experiments.plan import Plan
@@ -186,7 +187,7 @@ def train(
         data: the folders of data files.
         download: fetch official files that are missing.
         device: ``auto``, ``cpu``, ``cuda``, ...
-        keep_model: write the model that it ends with, too, which :func:`load_model_file` reads. A
+        keep_model: write the model that it ends with, too, which :func:`load_model` reads. A
             run that is there already is not trained again for it.
         echo: print what happens.
 
@@ -278,6 +279,8 @@ def compare(
     own = OwnFiles(_folders(data), Path(results))
     wanted = what_to_compare(methods, setting, own, seeds, like, scale)
     first = choose_first(wanted, choose_on, "choose_on")
+    if save is not None:
+        check_target(Path(save))
     files = dict.fromkeys([*loaded_files(), *plugins])
     places = Places(Path(results), _folders(data), download, device, jobs, [*files])
     failures: list[str] = []

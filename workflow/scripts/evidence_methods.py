@@ -5,7 +5,7 @@ from functools import reduce
 from pathlib import Path
 
 from noisyfl.analysis.runs import described
-from noisyfl.core.artifacts import replacing
+from noisyfl.core.artifacts import write_text
 from noisyfl.core.script import job
 from noisyfl.pages.explanations import read_reasons
 from noisyfl.pages.methods import methods_page
@@ -16,6 +16,5 @@ with job(snakemake) as log:
     _, reasons = read_reasons([Path(file) for file in snakemake.input.reasons])
     whole = reduce(TableDescription.with_columns_of, tables)
     page = methods_page(whole, dict(ChainMap(*runs)), reasons)
-    with replacing(Path(snakemake.output[0])) as draft:
-        draft.write_text(page, encoding="utf-8")
+    write_text(Path(snakemake.output[0]), page)
     log("done")

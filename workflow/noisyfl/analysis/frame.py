@@ -63,7 +63,7 @@ from noisyfl.analysis.summaries import STATISTICS, Summary, star_rule, summary
 from noisyfl.core.artifacts import read_table, write_table
 from noisyfl.core.options import BadInput
 from noisyfl.specs.descriptions import Heading, Labels, TableDescription, complete_block
-from noisyfl.specs.published import KEY, LINE, Published
+from noisyfl.specs.published import KEY, LINE, Number
 
 LABELS = ["paper_table" if key == "table" else key for key in KEY]
 """The label columns of the published numbers, as the frame calls them."""
@@ -243,12 +243,12 @@ def _number(fields: Labels) -> dict[str, Any]:
     if not fields:
         absent = {name: ABSENT[name] for name in NUMBER if name in ABSENT}
         return {"published": math.nan, "published_std": math.nan, **absent}
-    number = Published(0, fields)
+    number = Number.of(fields)
     return {
         "published": number.value,
         "published_std": math.nan if number.std is None else number.std,
         "published_starred": number.starred,
-        "published_trials": number.trials or 0,
+        "published_trials": int(fields["trials"] or 0),
         "published_decimals": number.decimals,
     }
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from noisyfl.analysis.probes import probed_rows
 from noisyfl.analysis.runs import Run
+from noisyfl.data.noisy_partition import UNKNOWN
 
 
 def majority(given: np.ndarray) -> np.ndarray:
@@ -67,10 +68,13 @@ def read_features(run: Run) -> Features:
     Raises:
         BadInput: no client has features.
     """
-    labels = ["feature_true_label", "feature_given_label"]
-    rows = probed_rows(run, ["feature_vector", *labels, "class_centroid"])
+    columns = ["feature_vector", "feature_true_label", "feature_given_label", "class_centroid"]
+    rows = probed_rows(run, columns)
     vectors = np.concatenate([np.array(row["feature_vector"], dtype=np.float64) for row in rows])
-    true, given = (np.concatenate([row[label] for row in rows]) for label in labels)
+    given = np.concatenate([row["feature_given_label"] for row in rows])
+    true = np.concatenate(
+        [row["feature_true_label"] or [UNKNOWN] * len(row["feature_given_label"]) for row in rows]
+    )
     centroids = np.zeros((0, vectors.shape[1]))
     if rows[0]["class_centroid"] is not None:
         centroids = np.array(rows[0]["class_centroid"], dtype=np.float64)

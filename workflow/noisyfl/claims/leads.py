@@ -38,7 +38,6 @@ class Lead:
         ours: our lead.
         ours_starred: the same of ours.
         error: half the width of its interval of 95 %; NaN if that is unknown.
-        seeds: how many both have.
         headroom: None if it is unknown.
         as_published: whether ours is of the paper's own setting.
     """
@@ -53,7 +52,6 @@ class Lead:
     ours: float
     ours_starred: bool
     error: float
-    seeds: int
     headroom: Headroom | None
     as_published: bool
 
@@ -66,7 +64,8 @@ class Lead:
 def leads(
     rows: Sequence[Mapping[str, str]], others: Sequence[Mapping[str, str]] = ()
 ) -> list[Lead]:
-    """Every paper's lead where it prints both numbers, and both are run here with the same seed.
+    """Every paper's lead where it prints both numbers, and both are run here with the same seed;
+    of the papers in :data:`noisyfl.specs.published.PAPERS`, and none of a user's own.
 
     Of several variants of its own method the one counts for which the paper prints most. If two
     tables show the same runs, the lead is in the first.
@@ -76,14 +75,16 @@ def leads(
         others: of another scale, whose trials count for how far trials lie apart.
     """
     spreads = spreads_of([*rows, *others])
-    run = [row for row in rows if row["ours"] and row["metric"] == ACCURACY]
+    order = list(PAPERS)
+    run = [
+        row for row in rows if row["ours"] and row["metric"] == ACCURACY and row["paper"] in order
+    ]
 
     def place(row: Mapping[str, str]) -> tuple[str, ...]:
         return row["paper"], row["shown_in"], row["column"], row["dataset"], row["setting_scope"]
 
     columns = groupby(sorted(run, key=place), key=place)
     found = [lead for _, column in columns for lead in _of_column(list(column), spreads)]
-    order = list(PAPERS)
     found.sort(key=lambda lead: (order.index(lead.paper), lead.table, lead.column))
     # Another table may have fewer seeds of them.
     first = {lead.runs: lead for lead in reversed(found)}
@@ -118,7 +119,6 @@ def _of_column(
         ours=ours.mean,
         ours_starred=any(row["ours_starred"] == "True" for row in pair),
         error=own_spread.half_width(deviation / math.sqrt(ours.trials)),
-        seeds=ours.trials,
         headroom=headroom_of(pair[1], spreads),
         as_published=all(row["ours_as_published"] == "True" for row in pair),
     )

@@ -71,7 +71,8 @@ def published(
     for row in rows:
         value, std, starred = math.nan, math.nan, None
         if known is None or tuple(row.fields[name] for name in KEY) in known:
-            value, std = row.value, math.nan if row.std is None else row.std
+            number = row.number
+            value, std = number.value, math.nan if number.std is None else number.std
             starred = {"true": False, "false": True}.get(row.fields["converged"].lower())
         found += _entries_of(row.fields, np.array([value]), np.array([std]), starred)
     return ClaimSide({"cells": _by_labels(found), "quotes": _from_text})

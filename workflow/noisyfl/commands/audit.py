@@ -84,7 +84,8 @@ def audit_labels(
     else:
         as_it_is = like is None and "label_noise" not in setting
         given = _as_it_is(setting) if as_it_is else dict(setting)
-        wanted = compare(methods or METHODS, given, own, seeds or 1, like, scale, NAMES)
+        seeds = 1 if seeds is None else seeds
+        wanted = compare(methods or METHODS, given, own, seeds, like, scale, NAMES)
         print(f"Setting: {wanted.describe()}", flush=True)
         for remark in wanted.remarks():
             print(f"Warning: {remark}", file=sys.stderr)

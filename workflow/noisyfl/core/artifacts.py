@@ -362,8 +362,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_json(path: Path, content: Any) -> None:
     """Write :func:`json_text` of the content, atomically."""
+    write_text(path, json_text(content))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text as UTF-8, atomically."""
     with replacing(path) as draft:
-        draft.write_text(json_text(content))
+        draft.write_text(text, encoding="utf-8")
 
 
 def json_text(content: Any) -> str:

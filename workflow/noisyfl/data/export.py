@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from noisyfl.core.artifacts import replacing
+from noisyfl.core.artifacts import replacing, write_text
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import Dataset, DatasetPart
 from noisyfl.data.noisy_partition import UNKNOWN, NoisyPartition
@@ -70,8 +70,7 @@ def export(
         _write(path, images, rows[part])
         written.append(path)
     card = folder / "README.md"
-    with replacing(card) as draft:
-        draft.write_text(_card(name, partition, train))
+    write_text(card, _card(name, partition, train))
     return [*written, card]
 
 

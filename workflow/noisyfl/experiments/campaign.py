@@ -278,7 +278,7 @@ class Campaign:
                 state = RunProgress("left") if one.state == "done" else one
                 each.append(self._paces[scale.plan.scale].seconds_left(run, state, now))
         at_once = min(self._at_once, max(1, len(each)))
-        runs = max([sum(each) / at_once, *each], default=0.0)
+        runs = max([sum(each) / at_once, *each])
         return runs + JOB_SECONDS * (self._others - self._others_done) / self._at_once
 
     def _gpu_hours(self) -> tuple[float, float] | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from noisyfl.core.artifacts import replacing
+from noisyfl.core.artifacts import write_text
 from noisyfl.core.options import BadInput, check_count, check_keys, find
 from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.registry import parts_of, split_component, split_method
@@ -191,10 +191,8 @@ class MethodComparison:
         }
         written = {path: scale, folder / f"{name}.yaml": experiment}
         for file, content in written.items():
-            with replacing(file) as draft:
-                draft.write_text(
-                    yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
-                )
+            text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
+            write_text(file, text)
         return list(written)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.summaries import STATISTICS
-from noisyfl.core.artifacts import replacing
+from noisyfl.core.artifacts import write_text
 from noisyfl.core.registry import Component, Registry
 from noisyfl.core.typed import Typed
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
@@ -40,8 +40,8 @@ def write_schemas(folder: Path = FOLDER) -> list[Path]:
     paths = []
     for form in FORMS:
         paths.append(folder / f"{form}.schema.json")
-        with replacing(paths[-1]) as draft:
-            draft.write_text(json.dumps(for_editors(form), indent=1, ensure_ascii=False) + "\n")
+        text = json.dumps(for_editors(form), indent=1, ensure_ascii=False) + "\n"
+        write_text(paths[-1], text)
     return paths
 
 

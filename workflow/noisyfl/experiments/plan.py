@@ -163,7 +163,7 @@ def partial_plan(plan: Plan, has_run: Exists, has_partition: Exists) -> Plan:
     drawn is dropped.
     """
     tables = {name: _table(table, plan, has_run) for name, table in plan.tables.items()}
-    found = {name: _figure(one, has_run, has_partition) for name, one in plan.figures.items()}
+    found = {name: _figure(one, plan, has_run, has_partition) for name, one in plan.figures.items()}
     figures = {name: figure for name, figure in found.items() if figure is not None}
     return replace(plan, tables=tables, figures=figures)
 
@@ -182,18 +182,18 @@ def _existing(table: TableDescription, exists: Exists) -> TableDescription:
 
 
 def _figure(
-    figure: FigureDescription, has_run: Exists, has_partition: Exists
+    figure: FigureDescription, plan: Plan, has_run: Exists, has_partition: Exists
 ) -> FigureDescription | None:
     """What is left of a figure; None if nothing is."""
     if figure.table is not None:
-        part = _of_a_table(figure, figure.table, has_run)
+        part = _of_a_table(figure, figure.table, plan, has_run)
     else:
         part = figure.without_runs(lambda run: not has_run(run))
     return part if part is not None and all(map(has_partition, part.partitions)) else None
 
 
 def _of_a_table(
-    figure: FigureDescription, table: TableDescription, exists: Exists
+    figure: FigureDescription, table: TableDescription, plan: Plan, exists: Exists
 ) -> FigureDescription | None:
     existing = _existing(table, exists)
     rows, columns = complete_block(existing.runs)
@@ -204,7 +204,10 @@ def _of_a_table(
     note = f" Of what is trained: {few}." if few else ""
     part = existing.part(rows, columns)
     runs = tuple(part.run_ids())
-    return replace(figure, table=part, runs=runs, caption=figure.caption.rstrip() + note)
+    # A figure of clients draws the first run that is there, beside the partition of that run.
+    partitions = (plan.facts[runs[0]].partition,) if figure.partitions else ()
+    caption = figure.caption.rstrip() + note
+    return replace(figure, table=part, runs=runs, partitions=partitions, caption=caption)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core import plugins
-from noisyfl.core.artifacts import replacing
+from noisyfl.core.artifacts import write_text
 from noisyfl.core.options import reading
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.own_files import OwnFiles
@@ -118,9 +118,8 @@ class PlanFile:
         name = f"{inputs}-{_sha256(json.dumps(own))[:8]}" if any(own) else inputs
         path, lines = self.folder / f"{name}.jsonl", plan.to_json()
         try:
-            with replacing(path) as draft:
-                sums = json.dumps([*map(_sha256, lines)])
-                draft.write_text("\n".join([sums, *lines, ""]), encoding="utf-8")
+            sums = json.dumps([*map(_sha256, lines)])
+            write_text(path, "\n".join([sums, *lines, ""]))
         except OSError as error:
             say(f"{path}: cannot be written ({error.strerror}), so every job plans for itself")
         return plan

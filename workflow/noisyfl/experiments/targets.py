@@ -111,9 +111,9 @@ def targets_of_scales() -> dict[Path, tuple[str, set[str]]]:
     for path in sorted((ROOT / "config").glob("*.yaml")):
         with suppress(BadInput, OSError):
             scale = read_yaml(path)
-            for name in scale.get("experiments", []):
+            for name in scale.get("experiments") or []:
                 paper = read_yaml(EXPERIMENTS / f"{name}.yaml")
-                parts = (part for kind in ("tables", "figures") for part in paper.get(kind, {}))
+                parts = (part for kind in ("tables", "figures") for part in paper.get(kind) or {})
                 targets = {name, *(f"{name}_{part}" for part in parts)}
                 found.setdefault(path, (str(scale.get("scale")), set()))[1].update(targets)
     return found

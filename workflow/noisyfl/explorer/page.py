@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from noisyfl.core.artifacts import replacing
+from noisyfl.core.artifacts import write_text
 from noisyfl.explorer.gather import Sources, gather
 from noisyfl.pages.html import render
 
@@ -40,8 +40,7 @@ def write_explorer(sources: Sources, path: Path) -> None:
     index, details = gather(sources)
     index["fidelity"] = fidelity_link(path)
     page = explorer_page(index, details, sources.scale.name)
-    with replacing(path) as draft:
-        draft.write_text(page, encoding="utf-8")
+    write_text(path, page)
 
 
 def fidelity_link(path: Path) -> str | None:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from noisyfl.core.artifacts import replacing
+from noisyfl.core.artifacts import write_text
 from noisyfl.pages.html import render
 
 ALL, OF_CLIENT = 200, 60
@@ -93,8 +93,7 @@ def write_pages(
         if page.name not in pages:  # of an audit of more clients
             page.unlink()
     for name, values in pages.items():
-        with replacing(folder / name) as draft:
-            draft.write_text(render("audit.html", **values))
+        write_text(folder / name, render("audit.html", **values))
     return [folder / name for name in pages]
 
 

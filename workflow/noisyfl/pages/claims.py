@@ -14,7 +14,7 @@ from noisyfl.analysis.statistics import UNDECIDED, VERDICTS
 from noisyfl.claims.findings import OURS, Case, Check, Finding
 from noisyfl.claims.judgement import Judgement, write_judgements
 from noisyfl.claims.leads import Lead
-from noisyfl.core.artifacts import replacing
+from noisyfl.core.artifacts import write_text
 from noisyfl.pages.html import render
 from noisyfl.pages.markdown import escape_markdown, head, row
 from noisyfl.specs.published import PAPERS
@@ -63,8 +63,7 @@ def write_claims(
     """
     for path, page in ((markdown, claims_markdown), (html, claims_html)):
         beside = {name: f"{place}{path.suffix}" for name, place in tables.items()}
-        with replacing(path) as draft:
-            draft.write_text(page(judgements, cells, scale, beside), encoding="utf-8")
+        write_text(path, page(judgements, cells, scale, beside))
     write_judgements(json, judgements)
 
 

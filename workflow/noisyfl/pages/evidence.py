@@ -20,7 +20,7 @@ from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.leads import Lead
 from noisyfl.claims.leads import leads as leads_of
 from noisyfl.claims.sources import read_rows
-from noisyfl.core.artifacts import replacing
+from noisyfl.core.artifacts import write_text
 from noisyfl.figures import style
 from noisyfl.figures.leads import leads_by_published
 from noisyfl.pages.claims import tally
@@ -229,7 +229,6 @@ def write_evidence(
     leads += [lead for lead in leads_of(published, smaller) if lead.runs not in known]
     pages = evidence_pages(scale, judgements, tables, leads, own, papers, smaller)
     for name, text in pages.items():
-        with replacing(folder / name) as draft:
-            draft.write_text(text, encoding="utf-8")
+        write_text(folder / name, text)
     with style.house_style():
         style.save(leads_by_published(leads), folder / LEADS)

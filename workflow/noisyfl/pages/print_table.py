@@ -28,7 +28,7 @@ from noisyfl.analysis.cells import Cell, Content, collect, round_number
 from noisyfl.analysis.frame import write_frame
 from noisyfl.analysis.runs import read_runs
 from noisyfl.analysis.summaries import STATISTICS
-from noisyfl.core.artifacts import RunFiles, replacing
+from noisyfl.core.artifacts import RunFiles, write_text
 from noisyfl.pages.latex import latex_table
 from noisyfl.pages.table import html_page, markdown_page
 from noisyfl.specs.descriptions import TableDescription
@@ -66,8 +66,7 @@ def print_table(
         (html, html_page(content)),
         (tex, latex_table(content)),
     ):
-        with replacing(path) as draft:
-            draft.write_text(text, encoding="utf-8")
+        write_text(path, text)
 
 
 def csv_text(content: Content) -> str:

@@ -77,7 +77,12 @@ class _Worker(threading.Thread):
                 job = self.waiting.get_nowait()
             except queue.Empty:
                 break
-            self.done.put((job, self._train(job)))
+            try:
+                outcome = self._train(job)
+            except (OSError, ValueError) as error:  # no process starts, or its answer is cut short
+                self._close()
+                outcome = Outcome(f"{type(error).__name__}: {error}")
+            self.done.put((job, outcome))
         self._close()
 
     def end(self) -> None:

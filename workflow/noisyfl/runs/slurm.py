@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -13,9 +12,6 @@ from noisyfl.core.text import one_line
 
 ASKED = {"slurm_partition": "--partition", "slurm_account": "--account", "qos": "--qos"}
 """By resource, the option of sbatch that is the same for all runs."""
-
-REJECTED = re.compile(r"sbatch failed\. The error message was '(.*)'\.\n *sbatch call", re.S)
-"""What Snakemake's plugin says of a job that sbatch rejects, before the whole call."""
 
 
 def check_slurm(resources: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from noisyfl import __version__
-from noisyfl.core.artifacts import replacing
+from noisyfl.core.artifacts import write_text
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import PACKAGE, ROOT
 from noisyfl.specs.catalogue import methods
@@ -83,5 +83,4 @@ def _write(path: Path, template: Path, name: str) -> None:
     text = template.read_text()
     for word, replacement in replacements.items():
         text = text.replace(word, replacement)
-    with replacing(path) as draft:
-        draft.write_text(text)
+    write_text(path, text)

@@ -55,6 +55,18 @@ class Number:
     starred: bool
     decimals: int
 
+    @classmethod
+    def of(cls, fields: Labels) -> Number:
+        """The number that a row of the file prints, whose texts are given by column."""
+        printed = len(fields["value"].partition(".")[2])
+        factor = SCALES[fields["unit"]]
+        return cls(
+            value=float(fields["value"]) * factor,
+            std=float(fields["std"]) * factor if fields["std"] else None,
+            starred=fields["converged"].lower() == "false",
+            decimals=max(0, printed - 2) if fields["unit"] == "fraction" else printed,
+        )
+
 
 @dataclass(frozen=True)
 class Published:
@@ -69,31 +81,9 @@ class Published:
     fields: Mapping[str, str]
 
     @property
-    def value(self) -> float:
-        """The value: in percent if it is a share, else in the unit that it is published in."""
-        return float(self.fields["value"]) * SCALES[self.fields["unit"]]
-
-    @property
-    def std(self) -> float | None:
-        """The standard deviation in the unit of the value, if the paper gives one."""
-        std = self.fields["std"]
-        return float(std) * SCALES[self.fields["unit"]] if std else None
-
-    @property
-    def starred(self) -> bool:
-        """The paper prints the maximum, since the runs did not converge."""
-        return self.fields["converged"].lower() == "false"
-
-    @property
-    def trials(self) -> int | None:
-        """How many trials the paper has averaged, if it says so."""
-        return int(self.fields["trials"]) if self.fields["trials"] else None
-
-    @property
-    def decimals(self) -> int:
-        """How many decimals of the value the paper prints."""
-        printed = len(self.fields["value"].partition(".")[2])
-        return max(0, printed - 2) if self.fields["unit"] == "fraction" else printed
+    def number(self) -> Number:
+        """What the row prints."""
+        return Number.of(self.fields)
 
 
 def read_published(*paths: Path) -> list[Published]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from noisyfl.core.artifacts import DamagedArtifact, read_table, replacing, to_numpy, write_table
+from noisyfl.core.artifacts import DamagedArtifact, read_table, to_numpy, write_table, write_text
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import Dataset, DatasetPart, dataset
 from noisyfl.data.datasets.images import Arrays, Files, Unreadable, in_order, pixels
@@ -165,8 +165,7 @@ def _fault(fault: str, files: list[str], report: Path) -> str:
     The report may already list those of other folders.
     """
     before = report.read_text() if report.exists() else ""
-    with replacing(report) as draft:
-        draft.write_text(before + "".join(f"{file}\n" for file in files))
+    write_text(report, before + "".join(f"{file}\n" for file in files))
     return f"{len(files):,} of its images {fault}: {shortened(files)} (all are listed in {report})"
 
 
