@@ -7,6 +7,7 @@ import math
 import re
 from itertools import pairwise
 
+import pandas as pd
 import pytest
 from test_methods import diverge
 
@@ -31,14 +32,14 @@ from small_tables import LOW, content, table_in
 
 CELLS = """\
 paper,row,column,dataset,metric,value,unit,converged,shown_in,ours,ours_starred,headroom
-rofl,A,pair,mnist,test_accuracy,0.9,fraction,,rofl/table6,80.0,False,29.6
-rofl,B,pair,mnist,test_accuracy,0.8,fraction,false,rofl/table6,85.04,True,29.6
-rofl,C,pair,mnist,test_accuracy,0.7,fraction,,rofl/table6,60.0,False,
-rofl,D,pair,mnist,test_accuracy,0.6,fraction,,rofl/table6,50.0,False,
-rofl,E,pair,mnist,test_accuracy,0.5,fraction,,rofl/table6,,,
-rofl,A,symmetric,mnist,test_accuracy,0.9,fraction,,rofl/table6,80.0,False,
-rofl,B,symmetric,mnist,test_accuracy,0.8,fraction,,rofl/table6,,,
-rofl,C,symmetric,mnist,test_accuracy,0.7,fraction,,rofl/table6,,,
+rofl,A,pair,mnist,test_accuracy,90,percent,,rofl/table6,80.0,False,29.6
+rofl,B,pair,mnist,test_accuracy,80,percent,false,rofl/table6,85.04,True,29.6
+rofl,C,pair,mnist,test_accuracy,70,percent,,rofl/table6,60.0,False,
+rofl,D,pair,mnist,test_accuracy,60,percent,,rofl/table6,50.0,False,
+rofl,E,pair,mnist,test_accuracy,50,percent,,rofl/table6,,,
+rofl,A,symmetric,mnist,test_accuracy,90,percent,,rofl/table6,80.0,False,
+rofl,B,symmetric,mnist,test_accuracy,80,percent,,rofl/table6,,,
+rofl,C,symmetric,mnist,test_accuracy,70,percent,,rofl/table6,,,
 fedrn,A,pair,mnist,test_accuracy,90.0,percent,,fedrn/table2,,,
 fedrn,B,pair,mnist,test_accuracy,90.0,percent,,,,,
 """
@@ -64,11 +65,12 @@ def with_labels(cells, apart=APART):
         row |= {**trials(row["ours"], apart.get(row["row"], A)), "ours_as_published": "False"}
         row["runs"] = f"{row['row']}{row['column']}"
         row["ours_start"] = row["column"]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return pd.DataFrame(rows).to_csv(index=False)
+
+
+def write_rows(cells, rows):
+    """Write rows as the file of published numbers with ours."""
+    pd.DataFrame(rows).to_csv(cells, index=False)
 
 
 @pytest.fixture
@@ -224,6 +226,54 @@ def test_each_papers_lead_over_fedavg_is_beside_ours(tmp_path):
         assert one.verdict == verdict
 
 
+def test_a_lead_is_shown_of_a_column_that_is_hardly_run_with_its_seeds_and_its_variant(tmp_path):
+    rows = list(csv.DictReader(io.StringIO(with_labels(CELLS))))
+    for row in rows:
+        if row["column"] == "symmetric":
+            row |= {"ours": "", "ours_values": "", "ours_seeds": "", "runs": ""}
+    first, level, other = rows[0], rows[1], rows[2]
+    more = [
+        {**first, "column": "few", "row": "A, twice", "runs": "v", **trials("80.0")},
+        {**level, "column": "few", "runs": "w", **trials("70.0")},
+        *(
+            {**other, "column": "few", "row": f"X{n}", "method": f"X{n}", **trials("")}
+            for n in range(5)
+        ),
+    ]
+    for row in more:
+        row |= {"ours_start": "few", "noise": "few"}
+    # One row has the first seed alone, over which the page then shows all rows.
+    seed = {"ours_seeds": "1", "ours_values": "60.0"}
+    rows = [{**row, **seed} if row is other else row for row in rows]
+    cells = tmp_path / "cells.csv"
+    write_rows(cells, [*rows, *more])
+    found = leads(read_rows(cells))
+    (table,) = paper_tables(cells, found)
+    assert table.columns == ("pair", "few")
+    names = [row[0] for row in table.rows]
+    assert "X1" in names
+    ((_, _, shown),) = table.parts
+    assert [row[0] for row in shown][:5] == ["A", "B", "C", "D", "A, twice"]
+    (lead,) = [row for row in shown if row[0].startswith("*Lead")]
+    assert lead[1].endswith("<br>A<br>(3 seeds)")
+    assert lead[2].endswith("<br>A, twice")
+
+
+@pytest.mark.parametrize(
+    ("changed", "counts"),
+    [({}, True), ({"method": "rofl"}, False), ({"table": "table1"}, False)],
+)
+def test_a_correlation_counts_if_it_compares_methods_in_a_table_of_the_paper(
+    changed, counts, tmp_path
+):
+    rows = list(csv.DictReader(io.StringIO(with_labels(CELLS))))
+    rows[2] |= changed
+    cells = tmp_path / "cells.csv"
+    write_rows(cells, rows)
+    (table,) = paper_tables(cells, leads(rows))
+    assert [one.compares_methods for one in table.correlations] == [counts]
+
+
 def test_a_lead_of_a_papers_own_size_is_told_with_the_deviation_of_smaller_trials(tmp_path):
     cells = tmp_path / "cells.csv"
     cells.write_text(with_labels(CELLS))
@@ -312,8 +362,8 @@ def test_a_papers_page_begins_with_what_its_numbers_say(tmp_path):
     assert first(found) == (
         "Whether its method is better than FedAvg: 1 not supported. "
         "The lead is -5.0 points, in the paper +10.0. Its claims: 9 supported. "
-        "The rank correlation of our numbers with the paper's: 0.80 in 1 column, "
-        "0.80 in the median. 5 of 8 published numbers have ours beside them."
+        "The rank correlation of our numbers with the paper's: 0.80 in 1 column that compares "
+        "methods, 0.80 in the median. 5 of 8 published numbers have ours beside them."
     )
     (lead,) = found
     more = [*found, dataclasses.replace(lead, ours=20.0, error=1.0)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
+from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
@@ -33,8 +34,8 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
     """The published numbers with ours, in the order of the published ones.
 
     A published number that no cell of the tables shows has no number of ours, and the verdict
-    ``not run``; one that several cells show has a row for each. Ours is in the unit of the
-    published number, except that shares are always in percent; ``ours_values`` are the trials that
+    ``not run``; one that several cells show has a row for each. Both are in the published unit,
+    except that shares are always in percent; ``ours_values`` are the trials that
     it averages, ``ours_seeds`` their seeds and ``ours_start`` what they start from.
     ``ours_as_published`` says whether it was made exactly in the paper's setting, and ``headroom``
     by how many points the oracle leads FedAvg there, in the same statistic, if both are trained.
@@ -43,7 +44,7 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
         frame: of all tables, see :mod:`noisyfl.analysis.frame`: one without published numbers may
             have the oracle.
     """
-    numbers = pd.DataFrame([row.fields for row in published])
+    numbers = _in_percent(pd.DataFrame([row.fields for row in published]))
     shown = frame[frame["trained"].astype(bool) & frame["published"].notna()]
     shown = shown.assign(shown_in=shown["experiment"] + "/" + shown["table"])
     known = {name: headrooms(frame, name) for name in STATISTICS}
@@ -59,6 +60,15 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
     ours.columns = pd.Index([*KEY, *OURS])
     both = numbers.merge(ours, on=list(KEY), how="left", validate="one_to_many")
     return both.fillna({"ours_trials": 0, "ours_seeds": "", "ours_values": "", "verdict": NOT_RUN})
+
+
+def _in_percent(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Published numbers, as texts, with shares in percent."""
+    shares = numbers["unit"] == "fraction"
+    for name in ("value", "std"):
+        written = shares & (numbers[name] != "")
+        numbers.loc[written, name] = [str(100 * Decimal(one)) for one in numbers.loc[written, name]]
+    return numbers.assign(unit=numbers["unit"].mask(shares, "percent"))
 
 
 def headrooms(frame: pd.DataFrame, statistic: str) -> pd.Series:

@@ -137,6 +137,8 @@ def best_at_low_noise(low: Numbers, rest: Numbers) -> Checks:
 @claim(
     "fedcorr-10",
     place="Section 3.2; Figure 3",
+    note="From one run. A client with an extreme score can be a component of the mixture by "
+    "itself, which then flags most others incorrectly.",
     of_client=clients("figure3", metric=["noise_level", "lid", "cumulative_lid"], by="metric"),
     rightly=clients(
         "figure3",

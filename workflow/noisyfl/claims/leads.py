@@ -19,7 +19,7 @@ from noisyfl.claims.sources import (
     spreads_of,
     trials_of,
 )
-from noisyfl.specs.published import PAPERS, SCALES
+from noisyfl.specs.published import PAPERS
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,14 @@ class Lead:
         table: ``<experiment>_<table>``, in which our numbers are.
         dataset: its name.
         column: the name of the column.
+        row: the name of the method's row.
         runs: the ids of the method's first run and of FedAvg's.
         published: the printed lead.
         starred: a number in it is a maximum, as one of the two methods did not converge.
         ours: our lead.
         ours_starred: the same of ours.
         error: half the width of its interval of 95 %; NaN if that is unknown.
+        seeds: how many both have.
         headroom: None if it is unknown.
         as_published: whether ours is of the paper's own setting.
     """
@@ -46,12 +48,14 @@ class Lead:
     table: str
     dataset: str
     column: str
+    row: str
     runs: tuple[str, str]
     published: float
     starred: bool
     ours: float
     ours_starred: bool
     error: float
+    seeds: int
     headroom: Headroom | None
     as_published: bool
 
@@ -100,7 +104,7 @@ def _of_column(
     if not variants or len(levels) != 1:
         return
     pair = max(variants, key=lambda row: float(row["value"])), levels[0]
-    published = (float(pair[0]["value"]) - float(pair[1]["value"])) * SCALES[pair[0]["unit"]]
+    published = float(pair[0]["value"]) - float(pair[1]["value"])
     own, level = map(trials_of, pair)
     leads = [own.values[seed] - level.values[seed] for seed in own.values.keys() & level.values]
     if not leads:
@@ -113,12 +117,14 @@ def _of_column(
         table=pair[0]["shown_in"].replace("/", "_"),
         dataset=pair[0]["dataset"],
         column=pair[0]["column"],
+        row=pair[0]["row"],
         runs=(pair[0]["runs"].split()[0], pair[1]["runs"].split()[0]),
         published=published,
         starred=any(row["converged"] == "false" for row in pair),
         ours=ours.mean,
         ours_starred=any(row["ours_starred"] == "True" for row in pair),
         error=own_spread.half_width(deviation / math.sqrt(ours.trials)),
+        seeds=ours.trials,
         headroom=headroom_of(pair[1], spreads),
         as_published=all(row["ours_as_published"] == "True" for row in pair),
     )

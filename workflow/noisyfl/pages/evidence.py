@@ -97,6 +97,7 @@ def _results(scale: str, leads: Sequence[Lead], tables: Sequence[PaperTable]) ->
             for table in tables
             if table.paper == paper and not as_published
             for one in table.correlations
+            if one.compares_methods
         ]
         lines.append(
             [
@@ -141,7 +142,8 @@ def _in_short(
 ) -> str:
     """What the page of a paper says, in a few sentences."""
     sentences = []
-    for where, as_published in (" in the paper's own setting", True), ("", False):
+    here = " at this scale" if any(one.as_published for one in leads) else ""
+    for where, as_published in (" in the paper's own setting", True), (here, False):
         own = [one for one in leads if one.as_published == as_published]
         if own:
             ours, printed = ([getattr(one, name) for one in own] for name in ("ours", "published"))
@@ -151,12 +153,14 @@ def _in_short(
                 f"{_range(printed, '+z.1f')}."
             )
     sentences.append(f"Its claims: {tally([one.ours for one in claims])}.")
-    found = [one.correlation for table in tables for one in table.correlations]
+    found = [
+        one.correlation for table in tables for one in table.correlations if one.compares_methods
+    ]
     if found:
-        columns = "1 column" if len(found) == 1 else f"{len(found)} columns"
+        compare = "column that compares" if len(found) == 1 else "columns that compare"
         sentences.append(
             f"The rank correlation of our numbers with the paper's: {_range(found, 'z.2f')} in "
-            f"{columns}, {np.median(found):z.2f} in the median."
+            f"{len(found)} {compare} methods, {np.median(found):z.2f} in the median."
         )
     return " ".join(sentences)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from noisyfl.claims.sources import (
     read_rows,
     spreads_of,
 )
-from noisyfl.specs.published import PAPERS, SCALES
+from noisyfl.specs.published import PAPERS
 
 LEAD_ROW = "*Lead of {} over FedAvg*"
 """The name of the row that says how much better a paper's method is than FedAvg."""
@@ -40,6 +40,9 @@ WIDEST = 6
 LEAST_ROWS = 4
 """The fewest rows for which a correlation of ranks is printed."""
 
+NOT_RUN = "–"
+"""What is printed for our number where there is none."""
+
 
 @dataclass(frozen=True)
 class RankCorrelation:
@@ -49,12 +52,15 @@ class RankCorrelation:
         moved: between what the correlation is for 95 % of the draws, if each of our means is moved
             by its error between seeds; NaN if that is unknown. No confidence interval, as the means
             have this error already, so that the draws have it twice.
+        compares_methods: it is of so many methods, not of variants of a few, and in a table of the
+            paper, not in one of ours that repeats its numbers.
     """
 
     column: str
     correlation: float
     moved: tuple[float, float]
     rows: int
+    compares_methods: bool
 
     @property
     def text(self) -> str:
@@ -88,10 +94,10 @@ class PaperTable:
         """What is shown below each other: a title, the names of columns, and the rows' texts.
 
         A wide table is split by what its columns' names have before the last comma, which is the
-        title, as in ``symmetric, 0.4``. A part has the rows that have a text in it.
+        title, as in ``symmetric, 0.4``. A part has the rows of which something is run in it.
         """
         if len(self.columns) <= WIDEST:
-            return [("", self.columns, list(self.rows))]
+            return [("", self.columns, _run(self.rows))]
         groups: dict[str, list[tuple[int, str]]] = {}
         for place, name in enumerate(self.columns, start=1):
             group, _, label = name.rpartition(", ")
@@ -100,14 +106,20 @@ class PaperTable:
         for group, columns in groups.items():
             rows = [(row[0], *(row[place] for place, _ in columns)) for row in self.rows]
             labels = tuple(label for _, label in columns)
-            parts.append((group, labels, [row for row in rows if any(row[1:])]))
+            parts.append((group, labels, _run(rows)))
         return parts
+
+
+def _run(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The rows that have one of our numbers."""
+    return [row for row in rows if any(text and not text.endswith(NOT_RUN) for text in row[1:])]
 
 
 def paper_tables(cells: Path, leads: Sequence[Lead]) -> list[PaperTable]:
     """The papers' tables with our numbers below the published ones.
 
-    Only columns of which at least half is run are shown, and only tables that have such columns.
+    Only columns of which at least half is run, or that have a lead, are shown, and only tables that
+    have such columns.
 
     Args:
         cells: the file of published numbers with ours, see
@@ -120,14 +132,12 @@ def paper_tables(cells: Path, leads: Sequence[Lead]) -> list[PaperTable]:
     numbers["cell"] = pd.Series(rows, dtype=object)
     for name in ("value", "ours", "headroom"):
         numbers[name] = pd.to_numeric(numbers[name])
-    numbers["value"] *= numbers["unit"].map(SCALES)
     shown = numbers[numbers["shown_in"] != ""]
     found: list[PaperTable] = []
     for (paper, shown_in), some in shown.groupby(["paper", "shown_in"], sort=False):
         table = str(shown_in).replace("/", "_")
         own = [one for one in leads if (one.paper, one.table) == (paper, table)]
-        texts = {one.column: lead_text(one) for one in own}
-        found += _paper_table(str(paper), table, some, spreads, texts)
+        found += _paper_table(str(paper), table, some, spreads, own)
     return found
 
 
@@ -144,15 +154,14 @@ def _paper_table(
     table: str,
     numbers: pd.DataFrame,
     spreads: Mapping[Group, Spreads],
-    leads: Mapping[str, str],
+    leads: Sequence[Lead],
 ) -> Iterator[PaperTable]:
-    """A table with the columns of which at least half is run; none without such.
-
-    Args:
-        leads: the text of each column that has one.
+    """A table with the columns of which at least half is run, or that have a lead; none without
+    such.
     """
     share = numbers.groupby("column")["ours"].transform(lambda ours: ours.notna().mean())
-    run = numbers[share >= 0.5]
+    lead_of = {one.column: one for one in leads}
+    run = numbers[(share >= 0.5) | numbers["column"].isin(lead_of)]
     columns = list(run["column"].unique())
     if not columns:
         return
@@ -164,8 +173,18 @@ def _paper_table(
     ]
     # The mean of different datasets' headrooms would be that of none.
     alone = run.groupby("column")["dataset"].transform("nunique") == 1
-    if known := leads.keys() & set(run["column"][alone]):
-        texts = (leads[name] if name in known else "" for name in columns)
+    if known := lead_of.keys() & set(run["column"][alone]):
+        seeds = run.set_index(["column", "row"])["ours_seeds"].str.count(" ") + 1
+        several = len({one.row for one in leads}) > 1
+        texts = []
+        for name in columns:
+            text = ""
+            if name in known:
+                lead = lead_of[name]
+                text = lead_text(lead) + (f"<br>{lead.row}" if several else "")
+                if lead.seeds != seeds[name, lead.row]:
+                    text += f"<br>({lead.seeds} seeds)"
+            texts.append(text)
         rows.append((LEAD_ROW.format(PAPERS[paper]), *texts))
     accurate = run[(run["metric"] == ACCURACY) & (run["noise"] != "none") & alone]
     # The cell with the fewest trials has the seeds that all of the column have, if there are such.
@@ -178,6 +197,8 @@ def _paper_table(
     correlations = [
         one for name in columns for one in _correlation(name, run[run["column"] == name], spreads)
     ]
+    if set(run["table"]) != {table.partition("_")[2]}:
+        correlations = [replace(one, compares_methods=False) for one in correlations]
     if correlations:
         ranks = {one.column: one.text for one in correlations}
         rows.append((CORRELATION_ROW, *(ranks.get(name, "") for name in columns)))
@@ -187,7 +208,7 @@ def _paper_table(
 def _texts(numbers: pd.Series, starred: pd.Series) -> pd.Series:
     """Numbers as they are printed; a dash for each that is missing."""
     printed = numbers.map("{:.1f}".format) + starred.map({True: "\\*", False: ""})
-    return printed.where(numbers.notna(), "–")
+    return printed.where(numbers.notna(), NOT_RUN)
 
 
 def _correlation(
@@ -207,4 +228,6 @@ def _correlation(
     known_error = draws.nunique(axis=1).max() > 1
     ends = [LEVEL / 2, 1 - LEVEL / 2]
     low, high = np.quantile(found[1:], ends) if known_error else (math.nan, math.nan)
-    yield RankCorrelation(column, float(found[0]), (float(low), float(high)), len(known))
+    moved = float(low), float(high)
+    compares = known["method"].nunique() >= LEAST_ROWS
+    yield RankCorrelation(column, float(found[0]), moved, len(known), compares)
