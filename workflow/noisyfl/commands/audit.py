@@ -103,8 +103,9 @@ def audit_labels(
     clients = clients_of(judgements, samples, found)
     train, _ = prepared(specs[0]["noisy_partition"]["dataset"], own, download)
     part = read_part(train)
-    names = own.training_names(facts.name) if is_own(facts.name) else None
-    names = [*map(printable, names or [f"row {row}" for row in range(len(part.labels))])]
+    known = own.image_names(facts.name) if is_own(facts.name) else None
+    rows = known.train if known else [f"row {row}" for row in range(len(part.labels))]
+    names = [*map(printable, rows)]
     samples.insert(2, "image", [names[row] for row in samples["sample"]])
 
     def picture(row: int) -> np.ndarray:

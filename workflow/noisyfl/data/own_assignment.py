@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, within
 from noisyfl.data.datasets.dataset import Dataset
+from noisyfl.data.image_names import COLUMN, ImageNames
 from noisyfl.data.own_table import OwnTable
 from noisyfl.data.roots import Roots, located
 
 
-def read_assignment(file: str, roots: Roots, facts: Dataset) -> tuple[np.ndarray, np.ndarray]:
+def read_assignment(
+    file: str, roots: Roots, facts: Dataset, names: Callable[[], ImageNames | None] = lambda: None
+) -> tuple[np.ndarray, np.ndarray]:
     """The client and the sample of each row, int64 [n] each, sorted by client, then by sample.
 
     Args:
-        file: path of a .csv or .parquet in a data folder, with the columns client and sample.
+        file: path of a .csv or .parquet in a data folder, with the columns client and sample; or
+            image in the place of sample.
+        names: of the dataset's images, if they are known.
 
     Raises:
         BadInput: there is no such file, a column is missing, a sample is not the dataset's or there
-            twice, or a client has no sample.
+            twice, or is not the image next to it, or a client has no sample.
     """
     if Path(file).suffix not in (".csv", ".parquet"):
         raise BadInput(f"got {file!r}, expected a .csv or .parquet file", "path")
-    table = OwnTable(located(file, roots, "path"))
-    columns = {name: np.array(table.labels(name)) for name in ("client", "sample")}
-    for name, values in columns.items():
-        if values.dtype.kind != "i":
-            raise BadInput(f"{table.path}: {name!r} has names, expected whole numbers", "path")
-    client, sample = columns.values()
+    table = OwnTable(located(file, roots, "path"), texts=[COLUMN])
+    with within("path"):
+        client, sample = _columns(table, names)
     first_rows = np.unique(sample, return_index=True)[1]
     for wrong, words in (
         (client < 0, "client is negative"),
+        (
+            (sample >= facts.task_size) & (sample < facts.train_size),
+            "sample is an open-set image, which some noise has put in the place of a sample",
+        ),
         (
             (sample < 0) | (sample >= facts.task_size),
             f"sample is none of the {facts.task_size:,} training samples of {facts.title}",
@@ -55,3 +62,33 @@ def read_assignment(file: str, roots: Roots, facts: Dataset) -> tuple[np.ndarray
         )
     order = np.lexsort((sample, client))
     return client[order], sample[order]
+
+
+def _columns(
+    table: OwnTable, names: Callable[[], ImageNames | None]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The client and the sample of each row that is of a training image, int64 [n] each."""
+    client = _numbers(table, "client")
+    images = table.texts(COLUMN)
+    known = None if images is None else names()
+    if images is None or known is None:
+        return client, _numbers(table, "sample")
+    if "sample" not in table.names:
+        sample = known.samples(images, str(table.path))
+        return client[sample >= 0], sample[sample >= 0]
+    sample = _numbers(table, "sample")
+    for row, (number, image) in enumerate(zip(sample, images, strict=True)):
+        if 0 <= number < len(known.train) and not known.fits(number, image):
+            raise BadInput(
+                f"{table.path}, row {row}: sample {number} is {known.train[number]}, and "
+                f"{COLUMN!r} has {image!r}"
+            )
+    return client, sample
+
+
+def _numbers(table: OwnTable, name: str) -> np.ndarray:
+    values = np.array(table.labels(name))
+    if values.dtype.kind != "i":
+        kind = "names" if values.dtype.kind in "US" else "numbers that are too large"
+        raise BadInput(f"{table.path}: {name!r} has {kind}, expected whole numbers")
+    return values

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,15 @@ from noisyfl.data.datasets.own_images import (
     OwnContent,
     RequestedImages,
     fingerprint,
+    image_names,
     read_images,
-    training_names,
 )
 from noisyfl.data.datasets.parts import metadata_of, read_part, table_of_pixels
+from noisyfl.data.image_names import ImageNames
 from noisyfl.data.noise.agreement import doubt
 from noisyfl.data.noise.human_labels import check_order, digest, label_files, load_columns
 from noisyfl.data.own_assignment import read_assignment
-from noisyfl.data.roots import Roots, Stamp, each, stamp_of
+from noisyfl.data.roots import Roots, Stamp, places_of, stamp_of
 from noisyfl.data.titles import know, told_apart
 
 RECORD = "images.json"
@@ -78,6 +80,7 @@ class OwnFiles:
         self.titles: dict[str, str] = {}
         self.doubts: list[str] = []
         self._known: dict[tuple[Any, ...], Any] = {}
+        self._asked: dict[str, str] = {}
 
     def stale(self, stamps: Mapping[str, Stamp], fingerprints: Mapping[str, str]) -> bool:
         """Whether a file has changed, by what an :class:`OwnFiles` has noted."""
@@ -94,10 +97,10 @@ class OwnFiles:
         options = json.dumps(wanted.options(), sort_keys=True)
         if ("images", options) not in self._known:
             found = fingerprint(wanted, self.roots)
-            facts, source = self._recorded(options, found) or self._prepared(wanted, options, found)
+            read, source = self._recorded(options, found) or self._prepared(wanted, options, found)
             self.fingerprints[options] = found
-            self._watch(self._record(facts.name))
-            sha256 = str((facts.own or {})["sha256"])
+            self._watch(self._record(read.name))
+            sha256 = str((read.own or {})["sha256"])
             self.remarks[sha256] = source["remarks"]
             self._call(sha256, wanted.shown_as)
             if given := source["given"]:
@@ -105,22 +108,25 @@ class OwnFiles:
                 self._call(given, f"{wanted.shown_as}: {wanted.given}")
                 self._watch(self.results.own_file(given))
             self._known["images", options] = replace(
-                facts, given=given or "", numbered=source["numbered"]
+                read, given=given or "", numbered=source["numbered"]
             )
-        facts = self._known["images", options]
+        facts: Dataset = self._known["images", options]
+        self._asked[facts.name] = options
         return facts
 
-    def training_names(self, name: str) -> list[str] | None:
-        """What the training images of a user's own dataset are called, in its order; None if it
-        is not known, or its files have changed since they were read.
+    def image_names(self, name: str) -> ImageNames | None:
+        """What the images of a user's own dataset are called; None if this is not known, or its
+        files hold something else by now.
 
         Args:
             name: of the dataset, with the first digits of its digest.
         """
-        path = self._record(name)
-        for source in read_json(path)["sources"] if path.is_file() else []:
-            if self._unchanged(source["options"], source["fingerprint"]):
-                return training_names(_wanted(source["options"]), self.roots)
+        for source in self._sources(name):
+            options = source["options"]
+            with suppress(BadInput):
+                if not self._unchanged(options, source["fingerprint"]):
+                    self._read_again(name, options)
+                return image_names(_wanted(options), self.roots)
         return None
 
     def prepare_again(self, name: str) -> None:
@@ -133,19 +139,43 @@ class OwnFiles:
             BadInput: nothing is known of it here, or its files hold something else by now.
         """
         path = self._record(name)
-        if not path.is_file():
-            raise BadInput(
-                f"{name}: a user's own dataset, and there is no {path}; plan its scale again, "
-                f"or copy the folder {path.parent} from where it was planned"
-            )
+        problem = BadInput(
+            f"{name}: a user's own dataset, and there is no {path}; plan its scale again, "
+            f"or copy the folder {path.parent} from where it was planned"
+        )
+        for source in self._sources(name):
+            try:
+                self._write(self._read_again(name, source["options"]))
+                return
+            except BadInput as error:
+                problem = error
+        raise problem
+
+    def _read_again(self, name: str, options: str) -> OwnContent:
+        """The content of a user's own dataset; :class:`BadInput` if its files hold another one."""
         with within(name):
-            content = read_images(_wanted(read_json(path)["sources"][-1]["options"]), self.roots)
+            content = read_images(_wanted(options), self.roots)
         if dataset(content.known).name != name:
             raise BadInput(
                 f"{name}: its files hold something else than when it was planned; plan its scale "
                 "again, which makes other runs of it"
             )
-        self._write(content)
+        return content
+
+    def _sources(self, name: str) -> list[dict[str, Any]]:
+        """What a user's own dataset was read from: first what was asked for last, then what has not
+        changed since, and then what was read last.
+        """
+        path = self._record(name)
+        sources = read_json(path)["sources"] if path.is_file() else []
+        sources.reverse()
+
+        def order(source: Mapping[str, Any]) -> tuple[bool, bool]:
+            options = source["options"]
+            unchanged = self._unchanged(options, source["fingerprint"])
+            return options != self._asked.get(name), not unchanged
+
+        return sorted(sources, key=order)
 
     def _unchanged(self, options: str, found: str) -> bool:
         with suppress(BadInput):
@@ -219,7 +249,8 @@ class OwnFiles:
         noted = ("labels", path, key, facts.name, facts.numbered)
         if noted not in self._known:
             self._watch(*label_files(path, facts.name, self.roots))
-            labels, clean = load_columns(path, key, facts, self.roots)
+            names = partial(self.image_names, facts.name)
+            labels, clean = load_columns(path, key, facts, self.roots, names)
             true = self._true_labels(facts)
             where = path or "human labels"
             if clean is not None and true is not None:
@@ -265,8 +296,9 @@ class OwnFiles:
         """
         noted = ("clients", path, facts.name)
         if noted not in self._known:
-            self._watch(*(root / path for root in each(self.roots)))
-            client, sample = read_assignment(path, self.roots, facts)
+            self._watch(*places_of(path, self.roots))
+            names = partial(self.image_names, facts.name)
+            client, sample = read_assignment(path, self.roots, facts, names)
             content = client.astype("<i8").tobytes() + sample.astype("<i8").tobytes()
             columns = {"client": client, "sample": sample}
             sha256 = self._keep(hashlib.sha256(content).hexdigest(), columns)

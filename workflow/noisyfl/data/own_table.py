@@ -9,7 +9,7 @@ import json
 import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -96,12 +96,7 @@ class OwnTable:
         """
         self.check(name, option or self.option)
         with self._naming(f"{self.path}: {name!r} " if name else f"{self.path} ", option):
-            column = self._read(name, partial(_check_labels, count))
-            values = (
-                column.ravel().tolist() if isinstance(column, np.ndarray) else column.to_pylist()
-            )
-            if None in values:
-                raise ValueError(f"is empty in row {values.index(None)}")
+            values = self._values(name, partial(_check_labels, count))
             names = self.class_names(name)
             if not names or isinstance(values[0], str):
                 return values
@@ -109,6 +104,23 @@ class OwnTable:
                 if not 0 <= int(value) < len(names):
                     raise ValueError(f"is {value} in row {row}, expected 0 to {len(names) - 1}")
             return [names[int(value)] for value in values]
+
+    def texts(self, name: str) -> list[str] | None:
+        """A column of texts; None if there is none of this name, or it holds something else, such
+        as pixels.
+        """
+        if name not in self.names:
+            return None
+        with suppress(_NoTexts), self._naming(f"{self.path}: {name!r} "):
+            return self._values(name, _check_texts)
+        return None
+
+    def _values(self, name: str, check: Check) -> list[Any]:
+        column = self._read(name, check)
+        values = column.ravel().tolist() if isinstance(column, np.ndarray) else column.to_pylist()
+        if None in values:
+            raise ValueError(f"is empty in row {values.index(None)}")
+        return list(values)
 
     def images(self, name: str) -> list[RawImage]:
         """A column of images: paths relative to a .csv, arrays of an .npz, or encoded bytes."""
@@ -237,8 +249,7 @@ def _check_labels(count: int | None, shape: tuple[int, ...], kind: Any) -> None:
     if isinstance(kind, pa.DataType):
         if pa.types.is_binary(kind):
             raise ValueError("holds bytes that are not text in UTF-8")
-        texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        fits = texts or pa.types.is_integer(kind)
+        fits = _is_text(kind) or pa.types.is_integer(_of_values(kind))
     else:
         fits = kind.kind in "iuU" and kind.itemsize <= LONGEST_NAME
     rows = count or max(shape[:1], default=0)
@@ -247,6 +258,27 @@ def _check_labels(count: int | None, shape: tuple[int, ...], kind: Any) -> None:
             f"holds {kind} {shape}, expected whole numbers or names of classes, "
             f"one for each of {rows:,} rows"
         )
+
+
+class _NoTexts(BadInput):
+    """A column does not hold texts."""
+
+
+def _check_texts(shape: tuple[int, ...], kind: Any) -> None:
+    """A :data:`Check` of texts."""
+    texts = _is_text(kind) if isinstance(kind, pa.DataType) else kind.kind == "U"
+    if not texts or len(shape) != 1:
+        raise _NoTexts(f"holds {kind} {shape}, expected texts")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(is_kind(_of_values(kind)) for is_kind in kinds)
+
+
+def _of_values(kind: pa.DataType) -> pa.DataType:
+    """The type of a column's values, which categories (of pandas) name by number."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _check_images(shape: tuple[int, ...], kind: Any) -> None:

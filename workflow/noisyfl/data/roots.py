@@ -5,6 +5,7 @@ All but the last are only read, and may be shared; the last is the user's own, w
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -63,13 +64,21 @@ def first(roots: Roots, look: Callable[[Path], Found]) -> Found:
     raise NotFound(last.name, "; ".join(problems), last.remedy)
 
 
+def places_of(path: str, roots: Roots) -> list[Path]:
+    """Where a user's own file or folder may be: in a data folder, or in a home folder (``~``)."""
+    full = os.path.expanduser(path)  # noqa: PTH111 (Path's raises)
+    return list(dict.fromkeys(root / full for root in each(roots)))
+
+
 def located(path: str, roots: Roots, option: str) -> Path:
     """Where a user's own file or folder is: in the first data folder that has it.
 
     Raises:
         BadInput: no data folder has it.
     """
-    places = [root / path for root in each(roots)]
+    if not path.strip():
+        raise BadInput(f"got {path!r}, expected a path", option)
+    places = places_of(path, roots)
     for place in places:
         if place.exists():
             return place
@@ -79,7 +88,9 @@ def located(path: str, roots: Roots, option: str) -> Path:
 
 
 Stamp = list[int] | None
-"""Size and time of the last change (nanoseconds) of a file; None if there is none."""
+"""Size of a file, and the times (nanoseconds) at which its content and its state last changed; None
+if there is none. A copy may keep the first of these times, but not the second.
+"""
 
 
 def stamp_of(path: Path) -> Stamp:
@@ -88,7 +99,7 @@ def stamp_of(path: Path) -> Stamp:
         found = path.stat()
     except (OSError, ValueError):
         return None
-    return [found.st_size, found.st_mtime_ns]
+    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 
 
 def checked_folder(given: Any, to_be_made: bool = False) -> Path:

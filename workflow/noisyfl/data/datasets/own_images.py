@@ -33,6 +33,7 @@ from noisyfl.data.datasets.own_formats import (
 )
 from noisyfl.data.datasets.own_pixels import decode, repeats
 from noisyfl.data.datasets.sources import test_rows
+from noisyfl.data.image_names import ImageNames
 from noisyfl.data.roots import Roots, located, stamp_of
 
 Pixels = Annotated[int, Field(ge=1)]
@@ -184,11 +185,12 @@ def read_images(wanted: RequestedImages, roots: Roots) -> OwnContent:
     return OwnContent(known, *parts, given, numbered, remarks)
 
 
-def training_names(wanted: RequestedImages, roots: Roots) -> list[str]:
-    """What the images of the training part are called, in its order: their paths, or the file that
-    has them and the row in it.
+def image_names(wanted: RequestedImages, roots: Roots) -> ImageNames:
+    """What the images of both parts are called: their paths, or the file that has them and the row
+    in it.
     """
-    return list(_numbered_parts(wanted, roots)[0].names)
+    train, test, *_ = _numbered_parts(wanted, roots)
+    return ImageNames(train.names, test.names)
 
 
 def _numbered_parts(

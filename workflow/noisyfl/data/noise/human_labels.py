@@ -8,7 +8,7 @@ code from the file, which reading a Python pickle could otherwise do.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,9 @@ from noisyfl.core.options import BadInput, did_you_mean, within
 from noisyfl.data.datasets.classes import numbers_of
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.validation import ENDING, divided
+from noisyfl.data.image_names import COLUMN, ImageNames
 from noisyfl.data.own_table import OwnTable
-from noisyfl.data.roots import Roots, each
+from noisyfl.data.roots import Roots, each, places_of
 
 if TYPE_CHECKING:
     from noisyfl.data.datasets.dataset import Dataset
@@ -61,13 +62,18 @@ class LabelsMissing(BadInput):
 
 
 def load_columns(
-    file: str | None, key: str | None, dataset: Dataset, roots: Roots
+    file: str | None,
+    key: str | None,
+    dataset: Dataset,
+    roots: Roots,
+    names: Callable[[], ImageNames | None] = lambda: None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """The labels of a file, and the true labels in it, int64 [n]; None if it has none.
 
     Args:
         file: path within a data folder; None: any known file of the dataset's human labels.
         key: name of the array or column; None if the file is a single array.
+        names: of the dataset's images, if they are known, for a file that names images.
 
     Raises:
         BadInput: there is no such file or key, or its labels are not as many as there are samples,
@@ -75,18 +81,31 @@ def load_columns(
     """
     if file is None and labelled(dataset.name) != dataset.name:
         whole = DATASETS[labelled(dataset.name)]
-        rows, _ = divided(whole.train_size)
+        left, _ = divided(whole.train_size)
         of_all, true = load_columns(None, key, whole, roots)
-        return of_all[rows], None if true is None else true[rows]
+        return of_all[left], None if true is None else true[left]
     path = find_file(file, dataset.name, roots)
-    table = OwnTable(path, "file")
+    table = OwnTable(path, "file", texts=[COLUMN])
     name = _name(table, key, dataset.with_classes)
-    labels = _numbers(table, name, dataset)
+    rows = _rows(table, names)
+    labels = _numbers(table, name, dataset, rows)
     prefix = PREFIX.get(dataset.with_classes, "")
     clean = f"{prefix}{CLEAN}" if prefix and name.startswith(prefix) else CLEAN
     if key and clean in table.names and clean != name:
-        return labels, _numbers(table, clean, dataset)
+        return labels, _numbers(table, clean, dataset, rows)
     return labels, None
+
+
+def _rows(table: OwnTable, names: Callable[[], ImageNames | None]) -> np.ndarray | None:
+    """The row of each training sample, int64 [n]; None if the file is in the samples' order, as far
+    as it says.
+    """
+    images = table.texts(COLUMN)
+    known = None if images is None else names()
+    if images is None or known is None:
+        return None
+    with within("file"):
+        return known.rows(images, str(table.path))
 
 
 def check_order(clean: np.ndarray, true: np.ndarray, where: Path | str, dataset: str) -> None:
@@ -131,8 +150,10 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
 
 def label_files(file: str | None, dataset: str, roots: Roots) -> list[Path]:
     """Where :func:`find_file` looks, in this order."""
-    folders, names = ((".",), [file]) if file is not None else (FOLDERS, _known_files(dataset))
-    return [root / folder / name for root in each(roots) for folder in folders for name in names]
+    if file is not None:
+        return places_of(file, roots)
+    names = _known_files(dataset)
+    return [root / folder / name for root in each(roots) for folder in FOLDERS for name in names]
 
 
 def _known_files(dataset: str) -> list[str]:
@@ -171,10 +192,12 @@ def _no_key(key: str | None, known: Sequence[str], words: str) -> BadInput:
     return BadInput(f"got {got} ({words})", "key")
 
 
-def _numbers(table: OwnTable, name: str, dataset: Dataset) -> np.ndarray:
+def _numbers(table: OwnTable, name: str, dataset: Dataset, rows: np.ndarray | None) -> np.ndarray:
     """Labels as int64 [n]; :class:`BadInput` if one is no class of the dataset."""
     where = f"{table.path}: {name!r}" if name else f"{table.path}"
-    labels = table.labels(name, count=dataset.task_size)
+    labels = table.labels(name, count=dataset.task_size if rows is None else None)
+    if rows is not None:
+        labels = [labels[row] for row in rows]
     with within("file"):
         return numbers_of(
             labels,

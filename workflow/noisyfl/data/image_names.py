@@ -1,0 +1,98 @@
+"""Which training images the rows of a user's file are of, by their names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import PurePath
+
+import numpy as np
+
+from noisyfl.core.options import BadInput
+from noisyfl.core.text import printable
+from noisyfl.data.datasets.requested import shortened
+
+COLUMN = "image"
+"""The column of a file of labels or clients that names images."""
+
+_SEVERAL, _UNKNOWN = -2, -3
+
+
+class ImageNames:
+    """What the images of a user's own dataset are called: by their paths, or by their file and row.
+
+    A path may be shortened from the left, as long as no other training image ends the same way:
+    it may be relative to any folder above.
+
+    Attributes:
+        train: the names of the training images, in the training part's order.
+        test: those of the test images.
+    """
+
+    def __init__(self, train: Sequence[str], test: Sequence[str]) -> None:
+        self.train, self.test = train, test
+        self._train, self._test = (
+            [_parts(os.path.abspath(name)) for name in names]  # noqa: PTH100 (links stay)
+            for names in (train, test)
+        )
+
+    def fits(self, sample: int, image: str) -> bool:
+        """Whether a training sample is called so."""
+        parts = _parts(image)
+        return bool(parts) and self._train[sample][-len(parts) :] == parts
+
+    def samples(self, images: Sequence[str], where: str) -> np.ndarray:
+        """The training sample of each image, int64 [n]; negative if it is in the test part.
+
+        Args:
+            where: the images are named, for errors.
+
+        Raises:
+            BadInput: an image is in neither part, or several training images end so.
+        """
+        if len(images) == len(self.train) and all(map(self.fits, range(len(images)), images)):
+            return np.arange(len(images))
+        wanted = [_parts(image) for image in images]
+        lengths = {len(parts) for parts in wanted} - {0}
+        known: dict[tuple[str, ...], int] = {}
+        for sample, parts in enumerate(self._train):
+            for length in lengths:
+                tail = parts[-length:]
+                known[tail] = _SEVERAL if tail in known else sample
+        for parts in self._test:
+            for length in lengths:
+                known.setdefault(parts[-length:], -1)
+        found = np.array([known.get(parts, _UNKNOWN) for parts in wanted], dtype=np.int64)
+        for wrong, words in (
+            (_UNKNOWN, f"none of the dataset's images, such as {self.train[0]}"),
+            (_SEVERAL, "the end of several training images' paths; expected longer paths"),
+        ):
+            rows = np.flatnonzero(found == wrong).tolist()
+            if names := dict.fromkeys(repr(images[row]) for row in rows):
+                raise BadInput(f"{where}: {COLUMN!r} has {shortened([*names])}, {words}")
+        return found
+
+    def rows(self, images: Sequence[str], where: str) -> np.ndarray:
+        """The row of each training sample in a list of images, int64 [n]; test images may be
+        listed too.
+
+        Raises:
+            BadInput: see :meth:`samples`; or a training image is not listed once.
+        """
+        samples = self.samples(images, where)
+        listed = np.flatnonzero(samples >= 0)
+        counts = np.bincount(samples[listed], minlength=len(self.train))
+        if len(wrong := np.flatnonzero(counts != 1)):
+            raise BadInput(
+                f"{where}: {COLUMN!r} does not have each training image once: {len(wrong):,} are "
+                f"missing or repeated, such as {self.train[wrong[0]]}"
+            )
+        rows = np.empty(len(self.train), dtype=np.int64)
+        rows[samples[listed]] = listed
+        return rows
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """The parts of a path; those that lead upwards only say where it starts."""
+    path = PurePath(os.path.normpath(printable(name)))
+    return tuple(part for part in path.parts if part not in ("/", "//", ".."))
