@@ -38,7 +38,7 @@ from noisyfl.experiments.experiment import (
 from noisyfl.experiments.headers import Header, check_known, columns_of, rows_of
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.run_specs import RunSpecs
-from noisyfl.experiments.setting import merge
+from noisyfl.experiments.setting import is_change, merge
 from noisyfl.specs.catalogue import canonical_method, methods
 from noisyfl.specs.descriptions import (
     CellDescription,
@@ -50,7 +50,7 @@ from noisyfl.specs.descriptions import (
 )
 from noisyfl.specs.identity import identity
 from noisyfl.specs.published import Published, join
-from noisyfl.specs.spec import check_part
+from noisyfl.specs.spec import REGISTRIES, check_part
 
 PROBES = {
     "local_models": ["local_models"],
@@ -99,7 +99,7 @@ class Expansion:
         self.name = name
         self.part = name  # of which table or figure is being expanded, <experiment>/<name>
         self.where = str(path)
-        self.experiment = as_model(read_yaml(path), Experiment, self.where, check=check_part)
+        self.experiment = as_model(read_yaml(path), Experiment, self.where, check=_check_named)
         self.settings = {key: one.as_given() for key, one in self.experiment.settings.items()}
         methods = self.experiment.methods
         self.specs = RunSpecs(self.overlay, config.allow_years, own, config_name, name, methods)
@@ -372,6 +372,14 @@ class Expansion:
     def _setting(self, name: str, where: str, *overrides: Mapping[str, Any]) -> dict[str, Any]:
         """A setting as the paper has it: the named one, parts of which others override."""
         return merge(find(self.settings, name, "setting", f"{where}.setting"), *overrides)
+
+
+def _check_named(kind: str, raw: Any) -> None:
+    """:func:`check_part`, except for options without a component's name: these are checked with
+    each run, where it is known which component they change.
+    """
+    if kind not in REGISTRIES or not is_change(raw):
+        check_part(kind, raw)
 
 
 def _exactly(spec: Mapping[str, Any]) -> dict[str, Any]:
