@@ -1,5 +1,6 @@
 """What one Snakemake command makes: what it is called, how long it takes, what failed and why."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -73,6 +74,16 @@ def test_the_first_line_says_how_much_there_is_to_do(scale):
     hours = sum(scale.estimate(run).seconds for run in runs) / 3600 / 2
     days = round(hours / 24)
     assert said == f"5 jobs, 4 runs to train, about {days} days on 2 cores"
+
+
+def test_the_first_line_names_the_gpus_that_train(scale, monkeypatch):
+    scale.config = scale.config.model_copy(update={"device": "auto"})
+    monkeypatch.setattr(campaign_module, "has_gpu", lambda: True)
+    monkeypatch.setattr(campaign_module, "LONG_HOURS", 10_000)
+    _, _, said = started(scale)
+    assert re.fullmatch(
+        r"5 jobs, 4 runs to train, about .* on this machine's GPUs, 2 at a time", said
+    )
 
 
 def test_measured_times_correct_the_estimate(scale):

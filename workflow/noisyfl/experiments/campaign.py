@@ -114,8 +114,10 @@ class Campaign:
         parts.append(f"{self._count:,} run{'s' if self._count != 1 else ''} to train")
         hours = self._gpu_hours()
         if hours is None or (not self._remote and hours[1] < LONG_HOURS):
-            cores = "core" if self._at_once == 1 else "cores"
-            parts.append(f"{rough_duration(self._seconds_left())} on {self._at_once:,} {cores}")
+            where = f"{self._at_once:,} core{'s' if self._at_once != 1 else ''}"
+            if hours is not None:
+                where = f"this machine's GPUs, {self._at_once:,} at a time"
+            parts.append(f"{rough_duration(self._seconds_left())} on {where}")
             return ", ".join(parts)
         time = f"{_rounded(hours[0])} to {_rounded(hours[1])} H100 hours"
         parts.append(time if hours[1] > 1 else "less than 1 H100 hour")
