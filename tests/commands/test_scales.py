@@ -90,7 +90,7 @@ def test_the_cheapest_cells_are_printed_for_snakemake(scale, capsys):
     assert printed[:2] == [str(Results(results).run(run).provenance) for run in cells[0][1]]
     assert len(printed) == 8
     # Printed nothing, Snakemake would be asked for all of the scale.
-    with pytest.raises(BadInput, match=r"no missing cell is trained in 1e-06 hours \(cpu\)"):
+    with pytest.raises(BadInput, match=r"no missing cell can be trained in 1e-06 hours \(cpu\)"):
         scales.print_plan(scale, results, "cpu", cheapest=1e-6)
     with pytest.raises(BadInput, match=r"--cheapest: expected without --target and --claims"):
         scales.print_plan(scale, results, "cpu", target="paper_one", claims=True, cheapest=9)
@@ -196,7 +196,7 @@ def test_the_commit_is_that_of_unchanged_sources(tmp_path, monkeypatch):
     head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
     assert archive.commit_of_sources() == head.stdout.strip()
     (package / "runs" / "archive.py").write_text("2\n")
-    with pytest.raises(BadInput, match="changes that are not committed"):
+    with pytest.raises(BadInput, match="uncommitted changes"):
         archive.commit_of_sources()
 
 

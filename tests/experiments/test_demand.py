@@ -23,7 +23,12 @@ from noisyfl.experiments.demand import (
     time_text,
 )
 from noisyfl.experiments.planning import make_plan
-from noisyfl.experiments.targets import runs_by_target, runs_of, tables_and_figures
+from noisyfl.experiments.targets import (
+    figures_of_these,
+    runs_by_target,
+    runs_of,
+    tables_and_figures,
+)
 from small_paper import plan as small_plan
 
 
@@ -62,6 +67,17 @@ def test_the_demands_of_each_table_and_of_all(plan):
     assert re.search(r"left +H200 +H100 +A100 +RTX 4090", either)
 
 
+def test_a_plan_names_every_target(plan):
+    parts, figures = runs_by_target(plan), figures_of_these(plan)
+    names = [
+        f"{part.experiment}_{part.name}" for part in [*plan.tables.values(), *plan.figures.values()]
+    ]
+    assert figures
+    assert sorted([*parts, *figures]) == sorted(names)
+    text = plan_text(plan, parts, lambda run: True, "cpu", figures=figures)
+    assert f"Figures that need no other runs: {', '.join(figures)}." in text
+
+
 def test_a_plan_is_of_what_the_scale_makes_unless_a_target_is_named(plan):
     plan.targets = ["paper/two"]
     assert list(runs_by_target(plan, None)) == ["paper_two"]
@@ -96,11 +112,11 @@ def test_a_plan_says_in_words_what_does_not_happen(tmp_path):
     plan = small_plan(tmp_path, paper)
     assert remarks(plan, plan.runs) == [
         "",
-        "To be known of these runs:",
+        "Remarks on these runs:",
         f"- fedrn: the choice of clean samples (warm_up_rounds) would begin in round {rounds + 1}, "
-        f"and there are {rounds} rounds (1 run)",
+        f"but there are {rounds} rounds (1 run)",
     ]
-    assert "To be known" in plan_text(plan, {"late": list(plan.runs)}, lambda run: True, "cpu")
+    assert "Remarks on" in plan_text(plan, {"late": list(plan.runs)}, lambda run: True, "cpu")
 
 
 def test_a_run_that_no_machine_ends_in_a_year_is_refused_unless_allowed(tmp_path):
@@ -151,7 +167,7 @@ def test_an_unknown_target_names_its_nearest_or_the_scale_that_has_it(plan):
 
 
 def test_a_value_of_the_configuration_is_no_target(plan):
-    with pytest.raises(BadInput, match=r"after the targets: --config key=value device=cpu$"):
+    with pytest.raises(BadInput, match=r"behind the targets: --config key=value device=cpu$"):
         runs(plan, "device=cpu")
 
 

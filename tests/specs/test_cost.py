@@ -162,13 +162,13 @@ def test_what_does_not_happen_is_said_in_words(method, words):
     (remark,) = remarks_of(run(method=method))
     rounds = extent_of(run(method=method)).rounds
     assert f"{words}" in remark
-    assert f"round {rounds + 1:,}, and there are {rounds:,} rounds" in remark
+    assert f"round {rounds + 1:,}, but there are {rounds:,} rounds" in remark
 
 
 def test_a_method_that_trains_longer_than_the_schedule_says_so():
     assert remarks_of(run(method="fedcorr")) == []
     assert remarks_of(run(method="centralized(epochs=5000)")) == [
-        "centralized: trains as much as 10,000 rounds of the schedule, which has 1,000"
+        "centralized: its local updates amount to 10,000 rounds, and the schedule has 1,000"
     ]
 
 

@@ -1,4 +1,4 @@
-"""Commands of a scale: what it needs, how far it is, and what goes to reproduced/."""
+"""Commands of a scale: its costs, its progress, and the storing of its runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.progress import progress_text
 from noisyfl.experiments.scale import layouts_of
-from noisyfl.experiments.targets import runs_by_target, runs_of, tables_and_figures
+from noisyfl.experiments.targets import (
+    figures_of_these,
+    runs_by_target,
+    runs_of,
+    tables_and_figures,
+)
 from noisyfl.runs.archive import archive
 from noisyfl.runs.status import FOUND, scale_words
 
@@ -62,12 +67,12 @@ def print_plan(
     cheapest: float | None = None,
     plugins: Sequence[str] = (),
 ) -> None:
-    """Print what each table needs: runs, those shared, those done, and what the others cost.
+    """Print what each table needs: its runs, how many are shared or done, and the cost of the rest.
 
-    With --claims print what each claim of the papers needs to be judged by our numbers.
+    With --claims, print what each claim of the papers needs to be judged by our numbers.
 
-    With --cheapest print files to ask Snakemake for instead: the missing cells with a published
-    number that cost least, as many as the device should train in so many hours.
+    With --cheapest, print files to request from Snakemake: the cheapest missing cells with a
+    published number, as many as the device should train in so many hours.
     """
     if cheapest is not None and not cheapest > 0:
         raise BadInput(f"--cheapest: got {cheapest:g}, expected hours above 0")
@@ -79,20 +84,22 @@ def print_plan(
     plan, layout = read_plan(config, results, plugins), Results(results)
     done = done_in(*layouts_of(_scale(config, results), REPRODUCED))
     if cheapest is None:
-        out_of_reach: list[str] = []
+        out_of_reach, figures = list[str](), list[str]()
         if claims:
             # With pandas and scipy, which take longer to import than all else here.
             from noisyfl.experiments.claim_runs import runs_by_claim
 
             parts, out_of_reach = runs_by_claim(plan, target)
         else:
-            parts = runs_by_target(plan, target)
-        print(plan_text(plan, parts, done, device, out_of_reach))
+            parts, figures = runs_by_target(plan, target), figures_of_these(plan, target)
+        print(plan_text(plan, parts, done, device, out_of_reach, figures))
         _say_what_is_not_trained(config, not all(map(done, itertools.chain(*parts.values()))))
         return
     cells = cheapest_cells(plan, done, device, cheapest)
     if not cells:
-        raise BadInput(f"--cheapest: no missing cell is trained in {cheapest:g} hours ({device})")
+        raise BadInput(
+            f"--cheapest: no missing cell can be trained in {cheapest:g} hours ({device})"
+        )
     for run in itertools.chain(*cells):
         print(layout.run(run).provenance)
 
@@ -105,7 +112,7 @@ def print_progress(
     follow: float | None,
     plugins: Sequence[str] = (),
 ) -> None:
-    """Print how far each table is while runs are trained, and when all should be done."""
+    """Print the progress of each table, what failed, and when all runs should be done."""
     if follow is not None and not 0 < follow <= LONGEST:
         raise BadInput(
             f"--follow: got {follow:g}, expected seconds above 0 and at most {LONGEST:g}"
@@ -133,13 +140,13 @@ def _say_what_is_not_trained(config: Path, missing: bool) -> None:
     """Say if Snakemake trains none of the runs of a scale that are missing."""
     if missing and not load_config(config).train_missing:
         print(
-            "\nSnakemake trains none of the runs that are left, as this scale shows those that are "
-            "there; `--config train_missing=true` changes that."
+            "\nThis scale shows existing runs, so Snakemake does not train the missing ones; "
+            "`--config train_missing=true` changes that."
         )
 
 
 def done_in(*layouts: Results) -> Callable[[str], bool]:
-    """Return a function that says whether a run is whole in one of several results folders."""
+    """Return a function that says whether a run is complete in one of several results folders."""
     return lambda run: any(layout.run(run).whole() for layout in layouts)
 
 
@@ -156,9 +163,9 @@ def write_specs(target: str, folder: Path, config: Path, plugins: Sequence[str] 
 def archive_runs(
     config: Path, results: Path, commit: str | None, plugins: Sequence[str] = ()
 ) -> None:
-    """Move the finished runs of a scale to reproduced/, with the commit that made them.
+    """Move the finished runs of a scale to reproduced/, with the commit that trained them.
 
-    A run that is made by other sources than these raises an error unless its commit is given.
+    Runs that other sources than the present ones have trained need --commit.
     """
     if not IN_A_CLONE:
         raise BadInput(f"archive: {REPRODUCED.packed} is an installed copy, expected a clone")

@@ -102,6 +102,7 @@ def plan_text(
     done: Done,
     device: str,
     out_of_reach: Sequence[str] = (),
+    figures: Sequence[str] = (),
 ) -> str:
     """The demands as a text table, with remarks on the runs.
 
@@ -110,13 +111,14 @@ def plan_text(
         device: of the configuration.
         out_of_reach: claims to be named as undecidable, see
             :func:`noisyfl.experiments.claim_runs.runs_by_claim`.
+        figures: figures to be named that need no other runs.
     """
     estimates = (
-        f"Likely times are estimates: on a GPU, {LEAST:.1f} to {MOST:.0f} times as long is no "
-        "surprise; of the stored runs, all of a CPU core, four of five took 0.6 to 2.7 times as "
-        "long."
+        f"Times are estimates. On a GPU, expect {LEAST:.1f} to {MOST:.0f} times as long. Of the "
+        "stored runs that a CPU core trained, four of five took 0.6 to 2.7 times as long."
     )
     undecided = f"These claims would still stay open: {', '.join(out_of_reach)}."
+    drawn = f"Figures that need no other runs: {', '.join(figures)}."
     speeds = speeds_for(device)
     header: list[object] = ["target", "runs", "shared", "done", "left", *speeds, "asked", "MB"]
     lines = [
@@ -129,14 +131,15 @@ def plan_text(
     ]
     return "\n".join(
         [
-            f"The scale “{plan.scale}”, with the time that the runs left likely take on a device",
-            "of each kind, and what a cluster is asked for to be safe (docs/speed.md):",
+            f"The scale “{plan.scale}”: the likely time of the runs left on each kind of device,",
+            "and the time that a cluster is asked for, to be safe (docs/speed.md):",
             "",
             *aligned([header, *lines]),
             "",
-            "A run that several need is counted with each of them, and once in `all`.",
+            "A run that several targets share is counted with each of them, and once in `all`.",
             *textwrap.wrap(estimates, WIDTH),
             *(["", *textwrap.wrap(undecided, WIDTH)] if out_of_reach else []),
+            *(["", *textwrap.wrap(drawn, WIDTH)] if figures else []),
             *remarks(plan, {run for runs in parts.values() for run in runs}),
         ]
     )
@@ -156,7 +159,7 @@ def remarks(plan: Plan, runs: Iterable[str]) -> list[str]:
         f"- {remark} ({count} run{'s' if count > 1 else ''})"
         for remark, count in sorted(found.items())
     ]
-    return ["", "To be known of these runs:", *lines] if lines else []
+    return ["", "Remarks on these runs:", *lines] if lines else []
 
 
 def cheapest_cells(plan: Plan, done: Done, device: str, hours: float) -> list[list[str]]:

@@ -28,6 +28,13 @@ def runs_by_target(plan: Plan, target: str | None = "all") -> dict[str, list[str
     return found | {name_of(part): part.run_ids() for part in parts if set(part.run_ids()) - known}
 
 
+def figures_of_these(plan: Plan, target: str | None = "all") -> list[str]:
+    """The figures of a target that need no run beside those of :func:`runs_by_target`."""
+    others = runs_by_target(plan, target)
+    parts = map(name_of, tables_and_figures(plan, target).values())
+    return [name for name in parts if name not in others]
+
+
 def runs_of(parts: Iterable[Description]) -> list[str]:
     """The runs of tables and figures, each once."""
     return list(dict.fromkeys(run for part in parts for run in part.run_ids()))
@@ -88,7 +95,7 @@ def unknown_target(target: str, scale: str, known: Iterable[str], choice: str) -
     if "=" in target:
         return (
             f"got the target {target!r}, which looks like a value of the configuration; several "
-            f"values stand behind one `--config ` without an equals sign, after the targets: "
+            f"values go after one `--config ` without an equals sign, behind the targets: "
             f"--config key=value {target}"
         )
     scales = targets_of_scales()
@@ -102,7 +109,7 @@ def unknown_target(target: str, scale: str, known: Iterable[str], choice: str) -
     hint = did_you_mean(target, known)
     if not hint:
         hint = did_you_mean(target, {t for _, targets in scales.values() for t in targets})
-    return f"no target is called {target!r}{hint} (python -m noisyfl plan lists all)"
+    return f"no target is called {target!r}{hint} (python -m noisyfl plan --target all lists all)"
 
 
 def targets_of_scales() -> dict[Path, tuple[str, set[str]]]:

@@ -110,8 +110,8 @@ def check_ends(spec: Mapping[str, Any], where: str) -> None:
         raise BadInput(
             f"{where}: got {method} with schedule.rounds {spec['schedule']['rounds']:,}, which is "
             f"{extent.rounds:,} rounds and takes {seconds / YEAR:,.0f} years on a {name}, expected "
-            "a run that some machine ends in a year; `allow_years: true` in the scale's file lets "
-            "it be"
+            "a run that some machine finishes in a year; `allow_years: true` in the scale's file "
+            "permits it"
         )
 
 
@@ -122,14 +122,14 @@ def remarks_of(spec: Mapping[str, Any]) -> list[str]:
     extent, rounds = extent_of(spec), spec["schedule"]["rounds"]
     name = "+".join(part["name"] for part in parts_of(spec["method"]))
     found = [
-        f"{name}: {what} would begin in round {begin + 1:,}, and there are {extent.rounds:,} rounds"
+        f"{name}: {what} would begin in round {begin + 1:,}, but there are {extent.rounds:,} rounds"
         for what, begin in extent.stage_starts.items()
         if begin >= extent.rounds
     ]
     if extent.ordinary_rounds > 1.1 * rounds + 1:
         found.append(
-            f"{name}: trains as much as {extent.ordinary_rounds:,.0f} rounds of the schedule, "
-            f"which has {rounds:,}"
+            f"{name}: its local updates amount to {extent.ordinary_rounds:,.0f} rounds, and the "
+            f"schedule has {rounds:,}"
         )
     return found
 
