@@ -179,7 +179,7 @@ def test_what_a_later_attempt_made_or_was_asked_to_end_has_not_failed(scale):
     assert campaign.fail(2, training(scale, runs[1]), said) == ""
     assert campaign.failures() == ""
     assert campaign.interrupted() == (
-        "Interrupted: 1 run keeps its checkpoint; the same command goes on from there."
+        "Interrupted: 1 run keeps its checkpoint; the same command continues from there."
     )
 
 

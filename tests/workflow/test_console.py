@@ -110,7 +110,7 @@ def test_in_a_terminal_there_is_a_bar_the_folder_is_locked_and_ctrl_c_is_no_erro
     assert terminal.process.wait() != 0
     undo()
     end = said.rpartition("\x1b[?25h")[2]  # where the cursor is shown again
-    assert "Interrupted: 1 run keeps its checkpoint; the same command goes on from there." in end
+    assert "Interrupted: 1 run keeps its checkpoint; the same command continues from there." in end
     assert "failed" not in end
     assert "Traceback" not in said
 

@@ -133,7 +133,7 @@ def test_an_interrupted_run_has_not_failed(scale, capsys):
     made.emit(record(text, LogEvent.ERROR, logging.ERROR, exception="KeyboardInterrupt"))
     made.close()
     assert capsys.readouterr().err.splitlines()[1:] == [
-        "Interrupted: 1 run keeps its checkpoint; the same command goes on from there."
+        "Interrupted: 1 run keeps its checkpoint; the same command continues from there."
     ]
 
 
@@ -161,8 +161,8 @@ def test_a_locked_folder_names_the_command_that_says_how_far_it_is(scale, capsys
     made.emit(record(text, LogEvent.ERROR, logging.ERROR, exception="LockException"))
     made.close()
     said = capsys.readouterr().err
-    assert said.startswith(f"{Path.cwd()} is locked: another Snakemake is at work there")
-    assert "`noisyfl progress --config config/my.yaml` says how far" in said
+    assert said.startswith(f"{Path.cwd()} is locked: another Snakemake is running there")
+    assert "`noisyfl progress --config config/my.yaml` shows its progress" in said
     assert "--unlock" in said
 
 
@@ -201,7 +201,11 @@ def test_a_dry_run_counts_jobs_and_names_a_few(scale, capsys):
     lines = said.out.splitlines()
     assert lines[0].startswith("3 jobs, 2 runs to train, ")
     assert lines[1:5] == ["rule   jobs", "train     2", "table     1", "all       3"]
-    assert lines[-3:-1] == ["  FedAvg, clean, seed 1", "  FedAvg, clean, seed 2"]
+    assert lines[-3:] == [
+        "  FedAvg, clean, seed 1",
+        "  FedAvg, clean, seed 2",
+        "This was a dry run: no job was started.",
+    ]
 
 
 def test_a_workflow_that_renames_the_rules_sees_the_same_output(scale, capsys):
@@ -222,6 +226,7 @@ def test_a_workflow_that_renames_the_rules_sees_the_same_output(scale, capsys):
     assert re.search(r"^train +1$", said, re.MULTILINE)
     assert "'noisyfl_paper_oen'; did you mean 'noisyfl_paper_one'?" in said
     assert "  FedAvg, clean, seed 1\n" in said
+    assert "dry run" not in said
 
 
 def test_nothing_to_be_done(scale, capsys):

@@ -232,7 +232,8 @@ class LogHandler(LogHandlerBase):
         if self.common_settings.dryrun:
             if len(self._jobs) <= LISTED_JOBS:
                 self._say("\n".join(f"  {name}" for name in self._jobs))
-            self._say("This was a dry run: nothing was made.")
+            if not self._failed:
+                self._say("This was a dry run: no job was started.")
             return
         from noisyfl.experiments.campaign import Campaign
 
@@ -252,7 +253,7 @@ class LogHandler(LogHandlerBase):
 def _locked(scales: list[Scale]) -> str:
     file = scales[0].file if scales else "config/config.yaml"
     return (
-        f"{Path.cwd()} is locked: another Snakemake is at work there, or was killed. "
-        f"`noisyfl progress --config {shlex.quote(file)}` says how far it is; if none is at work, "
-        "the same command with `--unlock` frees the folder."
+        f"{Path.cwd()} is locked: another Snakemake is running there, or was killed. "
+        f"`noisyfl progress --config {shlex.quote(file)}` shows its progress; if none is running, "
+        "the same command with `--unlock` unlocks the folder."
     )

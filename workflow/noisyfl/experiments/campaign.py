@@ -324,7 +324,7 @@ class Campaign:
         runs = (
             f"{count:,} runs keep their checkpoints" if count > 1 else "1 run keeps its checkpoint"
         )
-        return f"Interrupted: {runs}; the same command goes on from there."
+        return f"Interrupted: {runs}; the same command continues from there."
 
     def results(self, width: int, height: int) -> str:
         """The tables, if they fit into so many columns and lines, and where the results are."""
