@@ -154,7 +154,7 @@ def test_seeds_share_clients_from_a_file_and_file_names_may_be_of_any_bytes(tmp_
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["0123456789abcdef"], "0123456789abcdef: there is no such run in results or stored"),
+        (["0123456789abcdef"], "0123456789abcdef: no run in results or reproduced/ has"),
         (["0123456789abcdef", "--method", "gce"], "RUN: expected either runs, or a method"),
         (["--method", "fedavgg"], "no method is called 'fedavgg'"),
         (["--level", "0.3"], "--level: got 0.3, expected none, since the label noise none"),

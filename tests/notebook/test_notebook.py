@@ -133,14 +133,14 @@ trials: 1
     [
         (lambda f: noisyfl.train({**SPEC, "method": "fedavgg"}, f), r"spec\.method: no method is"),
         (lambda f: noisyfl.train({"noisy_partition": {}}, f), "spec: not a run's spec"),
-        (lambda f: noisyfl.load_run("0" * 16, f), "0000: no complete run in "),
-        (lambda f: noisyfl.load_model("0" * 16, f), "0000: no complete run in "),
-        (lambda f: noisyfl.load_partition("0" * 16, f), "there is no noisy partition "),
+        (lambda f: noisyfl.load_run("0" * 16, f), "or reproduced/ has this id"),
+        (lambda f: noisyfl.load_model("0" * 16, f), "or reproduced/ has this id"),
+        (lambda f: noisyfl.load_partition("0" * 16, f), "no noisy partition in "),
         (lambda f: noisyfl.plan("dekk"), "no scale is called 'dekk'; did you mean 'desk'"),
         (lambda f: noisyfl.load_table("methods/a", f.parent / "s.yaml", f), "no table is called"),
         (
             lambda f: noisyfl.load_table("fedcorr/table2", "quick", f),
-            "fedcorr/table2: none of its runs is there; train it first",
+            "fedcorr/table2: none of its runs exists; train it first",
         ),
     ],
 )
@@ -162,9 +162,9 @@ def test_whoever_asks_too_late_for_a_model_is_told(trained, tmp_path):
     results = tmp_path / "results"
     shutil.copytree(run.files.folder, results / "runs" / run.id)
     (results / "runs" / run.id / run.files.model.name).unlink()
-    with pytest.warns(UserWarning, match=r"there is none; models are kept of .* Train it again"):
+    with pytest.warns(UserWarning, match=r"no model was saved; .* Train the run again"):
         noisyfl.train(run.spec, results, tmp_path, keep_model=True)
-    with pytest.raises(BadInput, match=r"there is none; models are kept of .* Train it again"):
+    with pytest.raises(BadInput, match=r"no model was saved; .* Train the run again"):
         noisyfl.load_model(run.id, results)
 
 

@@ -62,7 +62,7 @@ def test_evaluating_a_run_gives_its_accuracy_again_to_the_last_digit(method, kep
         path.symlink_to(data.data("digits", part))
     evaluate_runs([files.folder.name], root, [], download=False, device="cpu")
     said = capsys.readouterr().out
-    lines = re.findall(r"  (\w+): ([\d.e-]+), as recorded: ([\d.e-]+)", said)
+    lines = re.findall(r"  (\w+): ([\d.e-]+), recorded: ([\d.e-]+)", said)
     assert [name for name, _, _ in lines] == [
         *("test_accuracy", "test_top5_accuracy", "test_balanced_accuracy", "test_loss"),
     ]
@@ -74,21 +74,21 @@ def test_a_method_that_is_tested_by_clients_models_keeps_none(data, tmp_path):
     log = []
     files = train_small(spec_of("distributed"), data, tmp_path, log.append, keep_model=True)
     assert not files.model.exists()
-    assert "no model kept: the clients' own ones are tested" in log
+    assert "no model saved: the clients' own ones are tested" in log
 
 
 def test_what_cannot_be_evaluated_is_named(kept, data, tmp_path):
     _, files = kept["fedavg"]
-    with pytest.raises(BadInput, match="expected a run's artifact"):
+    with pytest.raises(BadInput, match="has this id"):
         evaluate_runs(["0" * 16], tmp_path, [], download=False, device="cpu")
     without = train_small(spec_of("fedavg", seed=4), data, tmp_path)
-    with pytest.raises(BadInput, match=r"model\.safetensors: there is none.*--keep-models"):
+    with pytest.raises(BadInput, match=r"model\.safetensors: no model was saved.*--keep-models"):
         evaluate_runs([without.folder.name], tmp_path, [], download=False, device="cpu")
     whole = files.model.read_bytes()
     damaged = tmp_path / "damaged.safetensors"
     for content in (whole[:-100], b"", b"x" * 50):
         damaged.write_bytes(content)
-        with pytest.raises(DamagedArtifact, match="not a model that a run has kept"):
+        with pytest.raises(DamagedArtifact, match="not the saved model of a run"):
             load_model_file(damaged)
 
 

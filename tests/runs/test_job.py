@@ -98,7 +98,7 @@ def test_what_another_process_trains_is_waited_for(results):
     assert {process.communicate(timeout=600)[0].strip() for process in both} == {str(Outcome())}
     log = results.log(RUN).read_text()
     assert log.count("starting with the first round") == 1
-    assert log.count("whole already: ") == 1
+    assert log.count("already complete: ") == 1
     assert log.count("  round 1/") == 1
 
 
@@ -121,10 +121,10 @@ def test_what_is_permanent_is_tried_once_by_a_command(results):
     for attempt, tries in ((1, 1), (2, 1), (3, 1), (1, 2)):
         outcome = replace(job_in(results), attempt=attempt).run()
         assert outcome.error is not None
-        assert "not a whole Parquet file" in outcome.error
+        assert "not a complete Parquet file" in outcome.error
         log = results.log(RUN).read_text()
         assert log.count(f"error: {outcome.error}") == tries
-    assert log.count("not tried again, since it would end as before: ") == 2
+    assert log.count("not tried again, as it would fail in the same way: ") == 2
     assert "Traceback" in log.partition("not tried again")[2]
 
 
@@ -153,7 +153,7 @@ def test_a_slurm_job_with_a_gpu_that_torch_does_not_see_is_tried_elsewhere(resul
     ("error", "permanent"),
     [
         (BadInput("clients: got 0"), True),
-        (DamagedArtifact("a.parquet: not a whole Parquet file"), True),
+        (DamagedArtifact("a.parquet: not a complete Parquet file"), True),
         (FileNotFoundError("train.parquet"), True),
         (AssertionError("broken"), True),
         (OSError(errno.ENOSPC, "No space left on device"), True),
@@ -276,7 +276,7 @@ def test_ctrl_c_ends_a_training_with_a_line(results):
     assert process.returncode == 1
     assert "Traceback" not in told
     assert re.fullmatch(
-        r"asked to end; its checkpoint is from after round \d+; run the same command to go on\n",
+        r"asked to end; its checkpoint is from after round \d+; run the same command to continue\n",
         told,
     ), told
 

@@ -78,7 +78,7 @@ def test_commands_in_an_empty_folder(installed, trained):
     assert re.search(r"^mine_two +1 +1 +1 +0 ", plan, re.MULTILINE)
     (run,) = (path.stem for path in (trained / "specs").iterdir())
     found = re.findall(
-        r"(\S+), as recorded: (\S+)", installed.run(trained, "noisyfl", "evaluate", run)
+        r"(\S+), recorded: (\S+)", installed.run(trained, "noisyfl", "evaluate", run)
     )
     assert len(found) == 4
     assert all(tested == recorded for tested, recorded in found)

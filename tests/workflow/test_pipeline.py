@@ -190,7 +190,7 @@ def test_train_on_the_command_line_makes_the_same_artifact(
     pd.testing.assert_frame_equal(
         one.drop(columns="seconds"), other.drop(columns="seconds"), check_exact=True
     )
-    assert "is trained already" in noisyfl("train", spec)
+    assert "is already trained" in noisyfl("train", spec)
     assert f"{spec.stem}  finished  this source  fedavg on digits" in noisyfl("runs")
 
 

@@ -75,7 +75,7 @@ def plan(scale: str | Path, results: str | Path = "results") -> Plan:
 def load_table(
     name: str, scale: str | Path = "reduced", results: str | Path = "results"
 ) -> pd.DataFrame:
-    """A table of the runs that are there, one row per table, row, column and run.
+    """A table of the existing runs, one row per table, row, column and run.
 
     The columns are those of :mod:`noisyfl.analysis.frame`; ``frame.pivot_table("value", "row",
     "column", sort=False)`` is the table as it is printed, and ``"published"`` the paper's.
@@ -86,19 +86,19 @@ def load_table(
         results: the folder of all artifacts; runs that it lacks are taken from the tracked ones.
 
     Raises:
-        BadInput: there is no such scale or table, or none of its runs is there.
+        BadInput: there is no such scale or table, or none of its runs exists.
     """
     finished = _finished(scale, results)
     table = finished.plan.tables.get(name)
     if table is None or not table.run_ids():
         known = plan(scale, results).tables
         find(known, name, "table", f"the scale {finished.plan.scale}")
-        raise BadInput(f"{name}: none of its runs is there; train it first")
+        raise BadInput(f"{name}: none of its runs exists; train it first")
     return _frame(finished, table)
 
 
 def load_cells(scale: str | Path = "reduced", results: str | Path = "results") -> pd.DataFrame:
-    """Every published number, with ours of the runs that are there: ``cells.csv`` as a frame.
+    """Every published number, with ours from existing runs: ``cells.csv`` as a frame.
 
     Args:
         scale: its name, or its file.
@@ -177,7 +177,7 @@ def train(
     keep_model: bool = False,
     echo: bool = False,
 ) -> Run:
-    """Train a run in this process, unless it is there already, and return it.
+    """Train a run in this process unless it exists already, and return it.
 
     Args:
         spec: canonical, as a plan has it; or what a person writes: ``dataset``, ``partition``,
@@ -187,8 +187,8 @@ def train(
         data: the folders of data files.
         download: fetch official files that are missing.
         device: ``auto``, ``cpu``, ``cuda``, ...
-        keep_model: write the model that it ends with, too, which :func:`load_model` reads. A
-            run that is there already is not trained again for it.
+        keep_model: also save the final model, which :func:`load_model` reads. An existing run is
+            not trained again for it.
         echo: print what happens.
 
     Warns:
@@ -341,7 +341,7 @@ def _run_files(run: str, results: str | Path) -> RunFiles:
     """The files of a run in the results, or of the tracked one."""
     found = find_run(run, (Results(Path(results)), REPRODUCED))
     if found is None:
-        raise BadInput(f"{run}: no complete run in {results} or stored")
+        raise BadInput(f"{run}: no run in {results} or reproduced/ has this id")
     return found
 
 

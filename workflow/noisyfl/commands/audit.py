@@ -147,7 +147,7 @@ def _spec(run: str, places: Places) -> dict[str, Any]:
     """
     files = places.find(run)
     if files is None:
-        raise BadInput(f"{run}: there is no such run in {places.results.root} or stored")
+        raise BadInput(f"{run}: no run in {places.results.root} or reproduced/ has this id")
     spec = read_spec(run, files)
     if not has_labels(run, places.results.run(run)):
         check_run(spec, run)

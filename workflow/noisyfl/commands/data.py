@@ -48,7 +48,5 @@ def partition_file(partition: str, results: Path) -> Path:
     """The file of a noisy partition, in results or tracked; :class:`BadInput` if there is none."""
     found = find_partition(partition, (Results(results), REPRODUCED))
     if found is None:
-        raise BadInput(
-            f"{partition}: there is no noisy partition of that id in {results} or stored"
-        )
+        raise BadInput(f"{partition}: no noisy partition in {results} or reproduced/ has this id")
     return found

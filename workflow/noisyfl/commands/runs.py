@@ -42,11 +42,10 @@ def train_specs(
     trackers: Sequence[str] = (),
     prepare: bool = False,
 ) -> None:
-    """Train each spec that is not trained yet, on data and partitions made where missing.
+    """Train each spec that is not trained yet, after preparing missing data and partitions.
 
-    All specs are read before the first is trained. One that fails does not keep the others from
-    being trained; the exit status says that there is one. With --prepare, make the data and
-    partitions, and train nothing.
+    All specs are read before the first is trained. If one fails, the others are still trained, and
+    the exit status is 1. With --prepare, only prepare data and partitions.
     """
     jobs = [
         TrainingJob(
@@ -95,14 +94,14 @@ def train_job(job: TrainingJob, data: Sequence[Path]) -> str:
     identifier, run = identity(job.spec), job.run_files
     if job.done:
         verify(identifier, run)
-        print(f"{identifier} is trained already: {run.folder}")
+        print(f"{identifier} is already trained: {run.folder}")
         if job.keep_models and not run.model.exists():
             print(f"{run.model}: {NO_MODEL}")
         return ""
     make_inputs(job, OwnFiles(data, Path(job.results)))
     outcome = job.run(echo=True)
     if outcome.interrupted:
-        sys.exit(f"{outcome.error}; run the same command to go on")
+        sys.exit(f"{outcome.error}; run the same command to continue")
     return "" if outcome.error is None else job.failure(outcome.error)
 
 
@@ -125,11 +124,11 @@ def make_partition(spec: Mapping[str, Any], own: OwnFiles, download: bool) -> Pa
 
 
 def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, device: str) -> None:
-    """Test the models that runs have kept, and print what they reached beside what is recorded."""
+    """Test the saved models of runs again, and print the results next to the recorded ones."""
     for run in runs:
         files = Results(results).run(run)
         if not files.whole():
-            raise BadInput(f"{files.folder}: expected a run's artifact, and there is none")
+            raise BadInput(f"{run}: no run in {results} has this id")
         if not files.model.exists():
             raise BadInput(f"{files.model}: {NO_MODEL}")
         spec = read_json(files.spec)
@@ -139,7 +138,7 @@ def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, d
         recorded = last_evaluation(files)
         print(f"{run}  {describe_run(spec)}")
         for name, value in recorded.items():
-            print(f"  {name}: {found[name]!r}, as recorded: {value!r}")
+            print(f"  {name}: {found[name]!r}, recorded: {value!r}")
 
 
 def last_evaluation(files: RunFiles) -> dict[str, float]:
@@ -163,15 +162,15 @@ def _read_spec(path: Path) -> dict[str, Any]:
 
 
 def list_runs(results: Path) -> None:
-    """List the runs of a results folder: how each ended, and what has changed since.
+    """List the runs of a results folder: how each ended, and whether its code has changed since.
 
-    A run that cannot be read is named at the end, and the exit status says that there is one.
+    Runs that cannot be read are named at the end, and the exit status is then 1.
     """
     check_folder(results, "--results", to_be_made=False)
     damaged = []
     paths = sorted((results / "runs").glob("*/provenance.json"))
     if not paths:
-        print(f"no run is done in {results}", file=sys.stderr)
+        print(f"no finished run in {results}", file=sys.stderr)
     for path in paths:
         run = path.parent.name
         try:
@@ -191,7 +190,7 @@ def list_runs(results: Path) -> None:
 
 
 def _made_by(spec: Mapping[str, Any], provenance: Provenance) -> str:
-    """Whether a run was made by the code at hand, in words."""
+    """Whether a run was trained by the present code, in words."""
     if provenance.source_digest != source_digest():
         return f"other source {provenance.source_digest[:12]}"
     others = [

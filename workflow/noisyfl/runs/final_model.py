@@ -26,10 +26,10 @@ from noisyfl.simulation.weights import Weights
 from noisyfl.specs.identity import identity
 
 NO_MODEL = (
-    "there is none; models are kept of runs that are trained with --keep-models, keep_models: true "
-    "or keep_model=True. Train it again, into another results folder"
+    "no model was saved; --keep-models, keep_models: true or keep_model=True saves one. Train the "
+    "run again, into another results folder"
 )
-"""What is said of a model that was not kept."""
+"""The message about a model that was not saved."""
 
 
 def save_model(
@@ -130,7 +130,7 @@ def read_model_file(path: Path) -> tuple[dict[str, Any], Weights]:
             facts = {key: json.loads(text) for key, text in file.metadata().items()}
             weights = {name: torch.as_tensor(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, ValueError, AttributeError) as error:
-        raise DamagedArtifact(f"{path}: not a model that a run has kept ({error})") from error
+        raise DamagedArtifact(f"{path}: not the saved model of a run ({error})") from error
     if "run" not in facts:
-        raise DamagedArtifact(f"{path}: not a model that a run has kept (it names no run)")
+        raise DamagedArtifact(f"{path}: not the saved model of a run (it names no run)")
     return facts, weights

@@ -48,8 +48,8 @@ class Outcome:
     """How a training job ended.
 
     Attributes:
-        error: why the run is not whole, in one line, or None if it is.
-        interrupted: it was asked to end, and goes on from its checkpoint when started again.
+        error: why the run is not complete, in one line, or None if it is.
+        interrupted: it was asked to end, and resumes from its checkpoint when started again.
     """
 
     error: str | None = None
@@ -68,9 +68,9 @@ class TrainingJob:
         device: see :func:`noisyfl.runs.train.choose_device`.
         executor: a name of :data:`noisyfl.runs.train.EXECUTORS`.
         checkpoint_seconds: time between two checkpoints.
-        keep_models: write the model that the run ends with, too.
-        keep_labels: write what the run found of each sample's label, too; a run that is whole
-            without is trained once more for it, and its artifact stays as it is.
+        keep_models: also save the final model.
+        keep_labels: also save what the run found about each sample's label; a complete run without
+            this is trained once more for it, and its artifact stays as it is.
         trackers: names of :data:`noisyfl.runs.trackers.TRACKERS`.
         attempt: counts Snakemake's attempts from 1.
     """
@@ -99,12 +99,12 @@ class TrainingJob:
 
     @property
     def done(self) -> bool:
-        """Whether the run is whole, with what it shall keep."""
+        """Whether the run is complete, with everything that it should keep."""
         return self.has_all(self.run_files)
 
     def has_all(self, files: RunFiles) -> bool:
-        """Whether these files are whole, with what the run shall keep; one that diverged keeps no
-        labels.
+        """Whether these files are complete, with everything that the run should keep; a diverged
+        run keeps no labels.
         """
         run = identity(self.spec)
         return files.whole() and (
@@ -134,7 +134,7 @@ class TrainingJob:
             if self.attempt > 1 and (known := status.known_failure()):
                 error_before, advice = known
                 log.error(
-                    f"not tried again, since it would end as before: {error_before}\n{advice}"
+                    f"not tried again, as it would fail in the same way: {error_before}\n{advice}"
                 )
                 return Outcome(error_before)
             try:
@@ -197,7 +197,7 @@ class TrainingJob:
             log.warning(f"{error}; training the run again")
             forget(stored)
             return False
-        log.info(f"whole already: {stored.folder} ({describe_run(self.spec)})")
+        log.info(f"already complete: {stored.folder} ({describe_run(self.spec)})")
         return True
 
     def _train(self, log: logging.Logger, status: RunStatus, files: RunFiles) -> Outcome:
@@ -267,7 +267,7 @@ def only_trainer(path: Path, log: Callable[[str], None]) -> Iterator[None]:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            log("another process trains this run; waiting for its end")
+            log("another process trains this run; waiting for it to end")
             lock.acquire(poll_interval=1.0)
 
     try:
