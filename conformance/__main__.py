@@ -2,7 +2,7 @@
 
 OFFICIAL is a folder of checkouts, each called OWNER+NAME and at the commit that is named in
 ``conformance.COMMITS``. Without it nothing is recorded. In either case our code is compared with
-the recorded numbers, and docs/conformance.md is written anew.
+the recorded numbers, and docs/conformance.md is written again.
 """
 
 from __future__ import annotations

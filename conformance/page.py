@@ -1,4 +1,4 @@
-"""The text of docs/conformance.md, made from the recorded numbers and what people say of them."""
+"""The text of docs/conformance.md, from the recorded numbers and comments on them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DIFFERENCES = FOLDER / "differences.json"
 by repository and step."""
 
 TEXTS: dict[str, Any] = yaml.safe_load((FOLDER / "texts.yaml").read_text(encoding="utf-8"))
-"""What people say of the numbers."""
+"""Comments on the numbers."""
 
 Row = tuple[str, ...]
 
@@ -63,7 +63,7 @@ def page() -> str:
 
 
 def run_record(name: str) -> dict[str, Any] | None:
-    """The recorded whole runs of a method, or None if no seed has been run on both sides."""
+    """The recorded complete runs of a method, or None if no seed has been run on both sides."""
     path = FOLDER / "runs" / RECORDED / f"{name}.json"
     record = json.loads(path.read_text()) if path.exists() else None
     return record if record and record["ours"].keys() & record["official"].keys() else None
@@ -93,7 +93,7 @@ def _steps() -> tuple[list[Row], list[Row]]:
 
 
 def _settings() -> list[Row]:
-    """The settings of whole runs, each after the methods that use it."""
+    """The settings of complete runs, each after the methods that use it."""
     methods: dict[Row, list[str]] = {}
     for name, pair in PAIRS.items():
         schedule = pair.setting["schedule"]
@@ -110,7 +110,7 @@ def _settings() -> list[Row]:
 
 
 def _compared(name: str, comparison: Comparison) -> Row:
-    """The result of a method's whole runs."""
+    """The result of a method's complete runs."""
     return (
         f"`{PAIRS[name].ours}`",
         _repository(PAIRS[name].repository),
@@ -135,7 +135,7 @@ def _decisions(name: str, record: dict[str, Any]) -> Iterator[Row]:
 
 
 def _trial(name: str) -> dict[str, Any]:
-    """What runs of an official code, changed in a point or two, say of a difference."""
+    """What runs of an official code with one or two changes show about a difference."""
     pair, record = CAUSES[name], run_record(name)
     setting = {**pair.setting, **pair.setting["schedule"], "last": FEWER}
     trial = TEXTS["trials"][name]
@@ -158,7 +158,7 @@ def _trial(name: str) -> dict[str, Any]:
                 *(f"{own[key]:.3f}" if key in own else "" for key in keys),
             )
         )
-    headers = ("run", "seeds", "accuracy", "less official", "ours less it", *names)
+    headers = ("run", "seeds", "accuracy", "minus official", "ours minus it", *names)
     return {**trial, "headers": headers, "rows": rows}
 
 
