@@ -1,11 +1,11 @@
-# The map: what is configured, which rules there are, and the targets that a person types.
+# The main file: the configuration, the rules and the targets.
 #
 #   snakemake --cores all                                       everything of the quick scale
 #   snakemake --cores all fedcorr_table2                        one table
 #   snakemake --cores all fedcorr                               one paper
 #   snakemake --cores all --config=scale=smoke                  everything, tiny: config/smoke.yaml
 #   snakemake --cores all --profile slurm                       the paper scale, on a cluster
-#   python -m noisyfl plan --config config/paper.yaml           what that needs, before it is paid
+#   python -m noisyfl plan --config config/paper.yaml           what that costs
 #
 # Another workflow imports it as a module, see docs/outside.md.
 from pathlib import Path
@@ -24,7 +24,7 @@ try:
 except ImportError as error:
     raise WorkflowError(
         f"{error}: expected Snakemake to be started from an environment with "
-        "noisyfl[snakemake], which `make .venv/installed` makes in a clone"
+        "noisyfl[snakemake], which `make .venv/installed` creates in a clone"
     ) from None
 
 # A workflow that imports this one has a command line and a configuration of its own.
@@ -38,12 +38,12 @@ for name in ("Snakefile", "rules/common.smk") if IMPORTED else ():
     )
     if len({text.strip() for text in texts}) > 1:
         logger.warning(
-            f"{name} is not that of the package noisyfl {__version__} in {ROOT}: expected a module "
-            "and a package of one version"
+            f"{name} differs from that of the package noisyfl {__version__} in {ROOT}: expected a "
+            "module and a package of the same version"
         )
 HAS_SCALE = IMPORTED or workflow.configfiles
 
-# What is given with `--configfile` stands alone: nothing is filled in from another scale.
+# A scale given with `--configfile` is complete: nothing is filled in from another scale.
 try:
     if not IMPORTED:
         check_scale(config.get("scale"), workflow.configfiles)

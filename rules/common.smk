@@ -58,7 +58,7 @@ try:
         word in TARGETS or Path(word).is_relative_to(CONFIG.results)
         for word in sys.argv
     ):
-        # Whoever asks for some targets needs only these to be right.
+        # If targets are given, only these have to be right.
         SCALE.plan.check_targets()
 except BadInput as error:
     raise WorkflowError(str(error)) from None
@@ -72,7 +72,7 @@ if not IN_A_JOB:
     for why in {**PLAN.left_out, **({} if PLAN.targets else PLAN.wrong)}.values():
         logger.warning(f"Left out: {why}")
 
-    # For the logger plugin snakemake_logger_plugin_noisyfl; all others print nothing of it. A workflow
+    # For the logger plugin snakemake_logger_plugin_noisyfl; other plugins ignore it. A workflow
     # that imports this one may have renamed the rules.
     rule_names = workflow.modifier.modify_rulename("*")
     logger.info(None, extra={"noisyfl": SCALE, "rule_names": rule_names})

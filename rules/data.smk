@@ -7,7 +7,7 @@ rule data:
         RESULTS.root / "logs" / "data" / "{dataset}.log",
     benchmark:
         RESULTS.root / "benchmarks" / "data" / "{dataset}.tsv"
-    # Downloads have their own retries, and files that are missing or damaged stay so.
+    # Downloads have their own retries; a retry does not mend missing or damaged files.
     retries: 0
     localrule: True
     message:

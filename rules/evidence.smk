@@ -3,7 +3,7 @@ from noisyfl.pages.evidence_paths import LEADS, METHODS_PAGE, PAGES
 REASONS = sorted((REPRODUCED.packed / "reasons" / PLAN.scale).glob("*.yaml"))
 
 
-# What the tables of the papers say of their claims.
+# What the papers' tables say about their claims.
 rule evidence:
     input:
         claims=FOLDER / "claims.json",
@@ -32,7 +32,7 @@ rule evidence:
 
 if SCALE.method_tables:
 
-    # What the tables of every method in common settings say of each method.
+    # What the tables of all methods in common settings say about each method.
     rule evidence_methods:
         input:
             runs=lambda wildcards: SCALE.artifacts(*SCALE.method_tables),

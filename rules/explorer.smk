@@ -21,12 +21,12 @@ rule explorer:
         sources=PRINTING,
         content=lambda wildcards: explorer_content(SCALE.wanted_tables),
     message:
-        "Making the explorer"
+        "Building the explorer"
     script:
         "../workflow/scripts/explorer.py"
 
 
-# The tables of an experiment, or a single one, that somebody asks for by name.
+# The tables of an experiment, or a single table, requested by name.
 use rule explorer as table_explorer with:
     input:
         frames=lambda wildcards: SCALE.frames(SCALE.tables_of(wildcards.target)),
@@ -43,4 +43,4 @@ use rule explorer as table_explorer with:
         sources=PRINTING,
         content=lambda wildcards: explorer_content(SCALE.tables_of(wildcards.target)),
     message:
-        "Making the explorer of {wildcards.target}"
+        "Building the explorer of {wildcards.target}"

@@ -1,7 +1,7 @@
 # Noisy partitions: which sample is on which client, with its true and its given label.
 rule partition:
     input:
-        # The spec names the dataset, so an equal file made again changes nothing.
+        # The spec names the dataset, so rebuilding an equal file changes nothing.
         data=ancient(lambda wildcards: SCALE.partition_input(wildcards.partition)),
     output:
         RESULTS.partition("{partition}"),
@@ -14,6 +14,6 @@ rule partition:
     params:
         spec=lambda wildcards: SCALE.partition_text(wildcards.partition),
     message:
-        "Making the noisy partition {wildcards.partition}"
+        "Creating the noisy partition {wildcards.partition}"
     script:
         "../workflow/scripts/partition.py"

@@ -1,4 +1,4 @@
-# Tables: the runs of each cell in a paper's layout, beside the published numbers. These are part of
+# Tables: the runs of each cell in a paper's layout, next to the published numbers. These are part of
 # a table's description, so a corrected number rebuilds only the tables that show it.
 rule table:
     input:
@@ -26,7 +26,7 @@ rule table:
         description=lambda wildcards: SCALE.text(SCALE.part(wildcards)),
         folders=lambda wildcards: SCALE.folders(SCALE.part(wildcards)),
     message:
-        "Printing {wildcards.experiment}/{wildcards.name}"
+        "Building {wildcards.experiment}/{wildcards.name}"
     script:
         "../workflow/scripts/table.py"
 

@@ -15,7 +15,7 @@ rule train:
     log:
         RESULTS.log("{run}"),
     # Used where $SNAKEMAKE_OUTPUT_CACHE names a folder (profiles/default); with `True`, Snakemake
-    # would advise everybody else to switch it on. It allows no `benchmark:` beside it; time and
+    # would advise everybody else to switch it on. It allows no `benchmark:`; time and
     # memory are in the provenance.
     cache: "hash-omit-software"
     priority: run_order
