@@ -29,7 +29,7 @@ def list_methods() -> None:
         networks = "1 network" if declaration.networks == 1 else f"{declaration.networks} networks"
         print(f"  {networks}{kept}; about {effort:g} times FedAvg's seconds for each")
         if declaration.partner:
-            print(f"  {name}+... takes a {declaration.partner} side behind it")
+            print(f"  {name}+... combines it with the {declaration.partner} side of another method")
         if declaration.variants:
             print(f"  variants: {', '.join(declaration.variants)}")
         for option in declaration.model_fields:
@@ -39,9 +39,9 @@ def list_methods() -> None:
 
 
 def new_method(name: str, outside: Path | None = None) -> None:
-    """Write a method's file that trains as FedAvg, with the hooks named that methods mostly use.
+    """Write the file of a new method, which trains as FedAvg and shows the most common hooks.
 
-    With --outside write a package of its own: the method, how to install it, and a test that trains
+    With --outside, write a package instead: the method, how to install it, and a test that trains
     it on digits in seconds.
     """
     if outside is None:
@@ -55,10 +55,10 @@ def new_method(name: str, outside: Path | None = None) -> None:
 
 
 def check_method(method: str) -> None:
-    """Check what has to hold for every method: what it declares, that it trains, that it ends the
-    same when it is interrupted, and that the fast executor computes what the plain loop does.
+    """Check a method: what it declares, that it trains, that an interruption does not change its
+    result, and that the fast executor computes the same as the plain loop.
 
-    Needs no data. Give options with which all that the method does happens within eight rounds.
+    Needs no data. Choose options with which all stages of the method happen within eight rounds.
     """
     from noisyfl.checks.method import check_all
 
@@ -72,7 +72,7 @@ def run_selftest(
     models: list[str] | None = None,
     minutes: float = math.inf,
 ) -> None:
-    """Check that the fast path computes what it should on a device, and say how fast it is.
+    """Check the results of the fast executor on a device, and measure its speed.
 
     Needs no data.
     """
@@ -87,6 +87,6 @@ def run_selftest(
 
 
 def write_editor_schemas() -> None:
-    """Write the JSON schemas of scales and experiments, with which editors complete and check."""
+    """Write the JSON schemas of scales and experiments, for checks and completion in editors."""
     for path in write_schemas():
         print(os.path.relpath(path))

@@ -1,4 +1,4 @@
-"""The words that the command line takes, and what they mean."""
+"""The commands of the command line and their options."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from noisyfl.core.places import ROOT
 from noisyfl.experiments.config import EXECUTORS, TRACKERS
 
 CONFIG = ROOT / "config" / "config.yaml"
-"""The scale that commands take if none is named, as Snakemake does."""
+"""The scale that commands and Snakemake use if none is named."""
 
 
 class _WithDefaults(argparse.ArgumentDefaultsHelpFormatter):
-    """Help that says each default once: not where the words say it, or where it is nothing."""
+    """Help that adds the default unless the text has it, or there is none."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if not action.default or "(default" in (action.help or ""):
@@ -50,7 +50,7 @@ def _number_or_text(text: str) -> float | str:
 
 
 class _Command(argparse.ArgumentParser):
-    """A command; its help has the words of the function that it calls."""
+    """A command; its description is the docstring of the function that it calls."""
 
     def format_help(self) -> str:
         self.description = function_of(self.get_default("command")).__doc__
@@ -82,23 +82,23 @@ SETTING: tuple[tuple[str, str, Any, str, str], ...] = (
     ("--augmentation", "augmentation", str, "NAME", "none, crop_flip, ..."),
     ("--normalization", "normalization", str, "NAME", "dataset, imagenet, ..."),
     ("--rounds", "rounds", int, "N", "number of rounds"),
-    ("--participation", "participation", float, "SHARE", "of the clients in each round"),
-    ("--local-epochs", "local_epochs", int, "N", "local epochs of a round"),
-    ("--batch-size", "batch_size", int, "N", "samples of a local step"),
-    ("--learning-rate", "learning_rate", float, "RATE", "of SGD"),
-    ("--momentum", "momentum", float, "SHARE", "of SGD"),
+    ("--participation", "participation", float, "SHARE", "share of the clients in each round"),
+    ("--local-epochs", "local_epochs", int, "N", "local epochs per round"),
+    ("--batch-size", "batch_size", int, "N", "samples per local step"),
+    ("--learning-rate", "learning_rate", float, "RATE", "learning rate of SGD"),
+    ("--momentum", "momentum", float, "SHARE", "momentum of SGD"),
 )  # fmt: skip
-"""The flags of a run's setting: each with the key, its type, what stands for a value, and help."""
+"""The flags of a run's setting: each with the key, type, metavar and help."""
 
 FLAGS = {
     **{key: flag for flag, key, *_ in SETTING},
     **{"methods": "METHOD", "like": "--like", "seeds": "--seeds"},
 }
-"""What the command line calls the keys of a setting."""
+"""The command line's names for the keys of a setting."""
 
 
 def _add_setting(command: argparse.ArgumentParser, seeds: str) -> None:
-    """Let a command take the setting of runs, and say how many seeds there are by default."""
+    """Add the options of a run's setting to a command; ``seeds`` describes the default."""
     command.set_defaults(setting={})
     for flag, key, kind, metavar, words in SETTING:
         command.add_argument(
@@ -116,7 +116,7 @@ def _add_setting(command: argparse.ArgumentParser, seeds: str) -> None:
         metavar="EXPERIMENT/TABLE:COLUMN",
         help="take the setting of a table's column, such as 'fedcorr/table2:ρ=0.6 τ=0.5'",
     )
-    command.add_argument("--scale", help="in which that table is (default: quick)")
+    command.add_argument("--scale", help="scale of that table (default: quick)")
     command.add_argument(
         "--seeds", type=int, metavar="N", help=f"train with the seeds 1 to N (default: {seeds})"
     )
@@ -125,15 +125,15 @@ def _add_setting(command: argparse.ArgumentParser, seeds: str) -> None:
         dest="at_once",
         type=int,
         metavar="N",
-        help="runs at once (default: one a core, or as many as share the GPUs)",
+        help="runs at a time (default: one per core, or as many as share the GPUs)",
     )
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands and what they take."""
+    """The parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="python -m noisyfl",
-        description="What Snakemake is not needed for. COMMAND --help has an example.",
+        description="Commands that work without Snakemake. COMMAND --help shows an example.",
     )
     parser.add_argument("--version", action="version", version=f"noisyfl {noisyfl.__version__}")
     adding = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
@@ -151,22 +151,25 @@ def parser() -> argparse.ArgumentParser:
 
     paper = "--config config/paper.yaml"
     plan = add(
-        "plan", "scales.print_plan", "what each table of a scale needs and costs", f"plan {paper}"
+        "plan",
+        "scales.print_plan",
+        "show what each table of a scale needs and costs",
+        f"plan {paper}",
     )
     plan.add_argument(
         "--cheapest",
         type=float,
         metavar="HOURS",
-        help="instead, files for Snakemake: the missing cells that cost least, for so many hours "
-        "of the device",
+        help="instead, print files to request from Snakemake: the cheapest missing cells, as many "
+        "as the device trains in HOURS",
     )
     plan.add_argument(
-        "--claims", action="store_true", help="what each claim needs, instead of each table"
+        "--claims", action="store_true", help="show what each claim needs, instead of each table"
     )
     progress = add(
         "progress",
         "scales.print_progress",
-        "how far each table is, what failed, and when all is done",
+        "show the progress of each table, what failed, and the time left",
         f"progress --target fedcorr_table2 {paper}",
     )
     progress.add_argument(
@@ -175,43 +178,47 @@ def parser() -> argparse.ArgumentParser:
         nargs="?",
         const=10.0,
         metavar="SECONDS",
-        help="print it again every so many seconds (10), until all is done",
+        help="print it again every SECONDS (10) until all is done",
     )
     for command in (plan, progress):
         command.add_argument(
             "--target",
-            help="fedcorr_table2, fedcorr, ..., or all that the scale can be asked for; if there "
-            "is none, what the scale makes by itself",
+            help="fedcorr_table2, fedcorr, ..., or all (default: what Snakemake builds if no "
+            "target is given)",
         )
 
     specs = add(
         "specs",
         "scales.write_specs",
-        "write the specs that a target needs",
+        "write the specs of the runs that a target needs",
         f"specs fedcorr_table2 specs/ {paper}",
     )
     specs.add_argument("target", metavar="TARGET", help="fedcorr_table2, fedcorr, all, ...")
-    specs.add_argument("folder", type=Path, metavar="FOLDER", help="where <id>.json files go")
+    specs.add_argument("folder", type=Path, metavar="FOLDER", help="where to write <id>.json files")
     train = add(
         "train",
         "runs.train_specs",
         "train runs in this process, without Snakemake",
         "train specs/*.json --device cuda",
     )
-    train.add_argument("specs", nargs="+", type=Path, metavar="SPEC.json", help="as specs wrote it")
     train.add_argument(
-        "--executor", default="fast", choices=EXECUTORS, help="loop is the reference"
+        "specs",
+        nargs="+",
+        type=Path,
+        metavar="SPEC.json",
+        help="a file that the command specs has written",
     )
     train.add_argument(
-        "--prepare", action="store_true", help="only make the data and partitions that are missing"
+        "--executor", default="fast", choices=EXECUTORS, help="loop is the slower reference"
     )
     train.add_argument(
-        "--keep-models", action="store_true", help="write the models that the runs end with, too"
+        "--prepare", action="store_true", help="only prepare missing data and partitions"
     )
+    train.add_argument("--keep-models", action="store_true", help="also save the final models")
     train.add_argument(
         "--keep-labels",
         action="store_true",
-        help="write what the runs find of each sample's label, too, for audit",
+        help="also save what the runs find about each sample's label, for audit",
     )
     train.add_argument(
         "--trackers",
@@ -219,12 +226,12 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         choices=TRACKERS,
         metavar="TRACKER",
-        help=f"give each round's numbers to these, too: {', '.join(TRACKERS)}",
+        help=f"also send each round's metrics to: {', '.join(TRACKERS)}",
     )
     compare = add(
         "compare",
         "compare.print_comparison",
-        "train methods in one setting and print a table of them",
+        "train methods in one setting and print a table",
         "compare fedavg fedcorr 'fedprox(mu=[0.01, 0.1])' --data digits --level 0.4",
     )
     compare.add_argument(
@@ -233,12 +240,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="METHOD",
         help="fedavg, 'fedprox(mu=[0.01, 0.1])', ... (default: FedAvg and the papers' methods)",
     )
-    _add_setting(compare, "3, or as many as --like's table has")
+    _add_setting(compare, "3, or as many as the table of --like has")
     compare.add_argument(
         "--choose-on",
         metavar="validation",
-        help="choose among several values of an option on the dataset's validation part, and "
-        "report the chosen one on the test part",
+        help="choose the best of an option's values on the dataset's validation part, and report "
+        "it on the test part",
     )
     compare.add_argument("--csv", type=Path, metavar="FILE", help="write one row per run")
     compare.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
@@ -246,7 +253,7 @@ def parser() -> argparse.ArgumentParser:
         "--save",
         type=Path,
         metavar="FILE.yaml",
-        help="write a scale and an experiment of which Snakemake makes the same table",
+        help="write a scale and an experiment with which Snakemake builds the same table",
     )
     compare.add_argument(
         "--dry-run", action="store_true", help="list the runs, write --save's files, train nothing"
@@ -254,7 +261,7 @@ def parser() -> argparse.ArgumentParser:
     evaluate = add(
         "evaluate",
         "runs.evaluate_runs",
-        "test the models that runs have kept",
+        "test the saved models of runs",
         "evaluate 0123456789abcdef --data ~/data",
     )
     evaluate.add_argument("runs", nargs="+", metavar="RUN", help="the id of a run")
@@ -262,7 +269,7 @@ def parser() -> argparse.ArgumentParser:
     audit = add(
         "audit",
         "audit.audit_labels",
-        "say which given labels may be wrong",
+        "find labels that are probably wrong",
         "audit --data digits --method fedrn --to audit/",
     )
     audit.add_argument("runs", nargs="*", metavar="RUN", help="the id of a run")
@@ -280,16 +287,18 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path("audit"),
         metavar="FOLDER",
-        help="where tables and pages go",
+        help="where to write tables and pages",
     )
-    listing = add("runs", "runs.list_runs", "list the runs that are there", "runs")
+    listing = add("runs", "runs.list_runs", "list the finished runs", "runs")
     archive = add(
         "archive",
         "scales.archive_runs",
         "move finished runs of a scale to reproduced/",
         f"archive {paper}",
     )
-    archive.add_argument("--commit", help="of other sources than these")
+    archive.add_argument(
+        "--commit", help="the commit that trained the runs, if it is not the present one"
+    )
     listed = add(
         "methods", "methods.list_methods", "list the methods with their options", "methods | less"
     )
@@ -302,7 +311,7 @@ def parser() -> argparse.ArgumentParser:
     new = add(
         "new-method",
         "methods.new_method",
-        "write the file that a new method starts from",
+        "write a template for a new method",
         "new-method fedexample --outside ~/fedexample",
     )
     new.add_argument("name", metavar="NAME", help="small letters, digits and underscores")
@@ -310,12 +319,12 @@ def parser() -> argparse.ArgumentParser:
         "--outside",
         type=Path,
         metavar="FOLDER",
-        help="write a package with the method and a test of it there, instead of a file here",
+        help="write a package with the method and a test there, instead of a file here",
     )
     check = add(
         "check-method",
         "methods.check_method",
-        "check that a method trains, resumes and computes as every method has to",
+        "check that a method trains and resumes correctly",
         "check-method fedexample --plugin my_method.py",
     )
     check.add_argument(
@@ -324,20 +333,20 @@ def parser() -> argparse.ArgumentParser:
     selftest = add(
         "selftest",
         "methods.run_selftest",
-        "check what a device computes, and say how fast it is",
+        "check the results of a device, and measure its speed",
         "selftest --device cuda",
     )
     selftest.add_argument(
-        "--methods", nargs="+", metavar="METHOD", help="compare these (default: all of them)"
+        "--methods", nargs="+", metavar="METHOD", help="methods to compare (default: all)"
     )
     selftest.add_argument(
-        "--models", nargs="+", metavar="MODEL", help="capture these (default: all of them)"
+        "--models", nargs="+", metavar="MODEL", help="models to capture (default: all)"
     )
     selftest.add_argument(
         "--minutes",
         type=float,
         default=math.inf,
-        help="for the checks (default: as they take)",
+        help="time limit of the checks (default: none)",
     )
     add(
         "where",
@@ -348,7 +357,7 @@ def parser() -> argparse.ArgumentParser:
     preview = add(
         "preview-data",
         "data.preview_data",
-        "draw what datasets and their augmentation look like",
+        "draw images of datasets and of their augmentation",
         "preview-data digits cifar10 --data ~/data",
     )
     preview.add_argument("datasets", nargs="+", metavar="DATASET", help="digits, cifar10, ...")
@@ -356,7 +365,7 @@ def parser() -> argparse.ArgumentParser:
     export = add(
         "export",
         "data.export_partition",
-        "write a noisy partition as datasets.load_dataset reads it",
+        "export a noisy partition for datasets.load_dataset",
         "export 0123456789abcdef --to federation/",
     )
     export.add_argument("partition", metavar="PARTITION", help="the id of a noisy partition")
@@ -370,7 +379,7 @@ def parser() -> argparse.ArgumentParser:
             action="append",
             default=[],
             metavar="FILE.py",
-            help="a file with methods, models, ... of your own; may be repeated",
+            help="a file with your own methods, models, ...; may be repeated",
         )
     for command in (plan, progress, specs, archive):
         command.add_argument("--config", type=Path, default=CONFIG, help="the scale's file")
@@ -390,7 +399,7 @@ def parser() -> argparse.ArgumentParser:
             type=Path,
             action="append",
             metavar="FOLDER",
-            help="official data files; may be repeated, your own folder last (default: data)",
+            help="folder of official data files; may be repeated, your own last (default: data)",
         )
-        command.add_argument("--download", action="store_true", help="fetch missing data files")
+        command.add_argument("--download", action="store_true", help="download missing data files")
     return parser

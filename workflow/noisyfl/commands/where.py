@@ -1,4 +1,4 @@
-"""Where the workflow lies: a module of its own, as scripts ask before each Snakemake."""
+"""Where the workflow is; a separate module, as scripts call it before each Snakemake."""
 
 from noisyfl.core.places import ROOT
 
@@ -6,6 +6,6 @@ from noisyfl.core.places import ROOT
 def print_where() -> None:
     """Print the folder with the Snakefile, config/, profiles/ and slurm/.
 
-    Outside a clone tables are made by: snakemake --snakefile "$(noisyfl where)/Snakefile"
+    Outside of a clone, build tables with: snakemake --snakefile "$(noisyfl where)/Snakefile"
     """
     print(ROOT)
