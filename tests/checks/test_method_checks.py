@@ -120,7 +120,7 @@ class OnTheHost(Sound):
         (checks.declares, Misspelled, "no hook 'after_update'; did you mean 'after_updates'?"),
         (checks.declares, OtherArguments, "epoch takes self, client, expected self, client, turn"),
         (checks.declares, Undocumented, "planted: its class has no docstring"),
-        (checks.declares, OnTheWrongSide, "aggregate is a hook of a ServerSide, and OnTheWrongSi"),
+        (checks.declares, OnTheWrongSide, "aggregate is a hook of a ServerSide, which OnTheW"),
         (checks.declares, OfNoMeasure, "pause: share_of: unknown measure 'round'; did you mean"),
         (checks.declares, WrongVariant, "strength: Input should be greater than or equal to 0"),
         (checks.trains, Exploding, "the run is diverged"),

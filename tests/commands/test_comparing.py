@@ -130,7 +130,7 @@ def test_a_value_is_chosen_on_the_validation_part(command):
     tested = frame[frame["split"] == "test"]
     assert set(tested["method"]) == {best, "fedavg"}
     assert len(validation) == 4
-    assert f"chosen of 2 on the validation part: {best}" in said.out
+    assert f"chosen from 2 on the validation part: {best}" in said.out
     assert noisyfl.plan("mine.yaml").runs.keys() == set(tested["run"])
 
 

@@ -138,7 +138,7 @@ def test_an_altered_table_is_refused(tmp_path, table):
     labels[4] = 0
     altered = read.set_column(1, "label", pa.array(labels))
     pq.write_table(altered, path)
-    with pytest.raises(DamagedArtifact, match=r"table\.parquet: the content does not fit"):
+    with pytest.raises(DamagedArtifact, match=r"table\.parquet: the content does not match"):
         read_table(path)
 
 
@@ -148,7 +148,7 @@ def test_a_truncated_table_is_refused(tmp_path, table, share):
     write_table(path, table, {})
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(DamagedArtifact, match=r"table\.parquet: not a whole Parquet file"):
+    with pytest.raises(DamagedArtifact, match=r"table\.parquet: not a complete Parquet file"):
         read_table(path)
 
 
@@ -199,7 +199,7 @@ def test_altered_metadata_are_refused(tmp_path, table):
         altered = table.replace_schema_metadata({"noisyfl": text.replace(old, new)})
         pq.write_table(altered, path)
         for read in (read_table, read_metadata):
-            with pytest.raises(DamagedArtifact, match=r"table\.parquet: the metadata do not fit"):
+            with pytest.raises(DamagedArtifact, match=r"table\.parquet: the metadata do not match"):
                 read(path)
 
 

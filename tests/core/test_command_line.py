@@ -4,7 +4,7 @@ import pytest
 
 from noisyfl.core.command_line import check_command_line
 
-ADVICE = "Snakemake takes every word behind `{} ` for one more of them, a target too"
+ADVICE = "Snakemake reads every word after `{} ` as a further value, even a target"
 
 
 @pytest.fixture
@@ -40,13 +40,13 @@ def test_what_snakemake_can_read_passes(folder, words):
         ("--configfile=notes.md", "notes.md, line 2: did not find"),
         (
             "--cores 1 --configfile config/desk.yaml fedcorr_table2",
-            f"{ADVICE.format('--configfile')}, but not behind an equals sign: "
+            f"{ADVICE.format('--configfile')}, but not after an equals sign: "
             "--configfile=config/desk.yaml",
         ),
         ("--config scale=desk fedcorr_table2 -n", "got 'fedcorr_table2', expected key=value"),
         (
             "--config=scale=desk -n --config=device=cpu",
-            "--config: given 2 times, and Snakemake takes only the last; give all values behind "
+            "--config: given 2 times, and Snakemake takes only the last; give all values after "
             "one, before other options or `--`: --config scale=desk device=cpu",
         ),
         ("-C=scale=desk -Cdevice=cpu", "`--`: --config scale=desk device=cpu"),

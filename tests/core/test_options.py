@@ -166,7 +166,9 @@ def test_a_value_is_bounded_by_another_option_or_by_a_measure_of_the_run():
 
 
 def test_a_key_that_stands_twice_in_a_text_is_refused():
-    with pytest.raises(BadInput, match=r"here: cannot read .*: 'seeds' stands twice, expected it"):
+    with pytest.raises(
+        BadInput, match=r"here: cannot read .*: 'seeds' is given twice, expected it"
+    ):
         parse_component("apple(seeds=1, seeds=2)", "here")
 
 

@@ -173,7 +173,7 @@ def test_a_component_that_keeps_something_in_itself_is_told_where_to_keep_it():
         ),
         (
             METHOD + "    def losess(self, logits, target):\n        return 0\n",
-            "there is no hook 'losess'; did you mean 'losses'? A function that is none has a name",
+            "there is no hook 'losess'; did you mean 'losses'? The name of a function",
         ),
         ("x = 1\n", "plugin mine.py: it registers nothing, expected a method or a model or a data"),
         (

@@ -37,10 +37,10 @@ def test_what_is_written_is_read(path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"status": "diverged"}, "the content does not fit its checksum, so it was altered"),
+        ({"status": "diverged"}, "the content does not match its checksum, so it was altered"),
         ({"status": "done"}, "status: Input should be 'finished' or 'diverged' .got 'done'"),
         ({"run": "f" * 16}, f"expected the run {RUN}, found '{'f' * 16}'"),
-        ({"note": "more"}, "the content does not fit its checksum"),
+        ({"note": "more"}, "the content does not match its checksum"),
     ],
 )
 def test_what_is_altered_is_refused(path, changes, message):

@@ -89,7 +89,7 @@ def test_an_altered_batch_is_refused(batches):
     packed = next(batches.packed.glob("*.tar.xz"))
     packed.write_bytes(packed.read_bytes()[:-1])
     member = packed.with_name(packed.name.replace(".tar.xz", ".txt")).read_text().split()[-1]
-    with pytest.raises(DamagedArtifact, match=rf"altered; `git checkout {packed}` brings it back"):
+    with pytest.raises(DamagedArtifact, match=rf"altered; `git checkout {packed}` restores it"):
         batches.run(member.partition("/")[2])
 
 

@@ -117,10 +117,10 @@ def test_files_of_others_are_not_overwritten(own, tmp_path):
     assert wanted.write(path, *where) == written
     assert load_config(path).results == tmp_path / "results"
     path.unlink()
-    with pytest.raises(BadInput, match=r"mine/mine\.yaml: it is there, and was not written by"):
+    with pytest.raises(BadInput, match=r"mine/mine\.yaml: it exists, and was not written by"):
         wanted.write(path, *where)
     path.write_text("scale: mine\n")
-    with pytest.raises(BadInput, match=r"mine\.yaml: it is there, and was not written by"):
+    with pytest.raises(BadInput, match=r"mine\.yaml: it exists, and was not written by"):
         wanted.write(path, *where)
 
 
@@ -133,7 +133,7 @@ def test_values_are_chosen_on_the_validation_part_and_reported_on_the_test_part(
     last = wanted.choose({"fedprox(mu=0.1)": 70, "fedprox(mu=1)": 80, "fedprox(mu=2)": 80})
     assert [(row.name, row.note) for row in last.rows] == [
         ("fedavg", ""),
-        ("fedprox(mu=1)", "chosen of 3"),
+        ("fedprox(mu=1)", "chosen from 3"),
     ]
     assert set(last.runs) < set(wanted.runs)
 

@@ -211,7 +211,7 @@ def test_files_that_cannot_be_read(tmp_path):
 
 def test_a_key_that_stands_twice_is_refused(tmp_path):
     (tmp_path / "twice.yaml").write_text("a: &x {b: 1}\nc: {<<: *x, b: 2}\nd: 1\na: 2\n")
-    with pytest.raises(BadInput, match=r"twice\.yaml, line 4: the key 'a' stands twice"):
+    with pytest.raises(BadInput, match=r"twice\.yaml, line 4: the key 'a' is given twice"):
         read_yaml(tmp_path / "twice.yaml")
     (tmp_path / "once.yaml").write_text("a: &x {b: 1}\nc: {<<: *x, b: 2}\nd: *x\n")
     assert read_yaml(tmp_path / "once.yaml") == {"a": {"b": 1}, "c": {"b": 2}, "d": {"b": 1}}
@@ -234,7 +234,7 @@ def test_merges_within_merges_take_no_more_than_their_keys(tmp_path):
     assert found["c"] == {"x": 2, "y": 1, "z": 4}
     assert (found["d"], found["e"]) == ({"x": 5, "y": 1, "w": 1}, {"x": 5, "y": 1})
     (tmp_path / "twice.yaml").write_text("b: {<<: {x: 1, x: 2}}\n")
-    with pytest.raises(BadInput, match=r"twice\.yaml, line 1: the key 'x' stands twice"):
+    with pytest.raises(BadInput, match=r"twice\.yaml, line 1: the key 'x' is given twice"):
         read_yaml(tmp_path / "twice.yaml")
 
 
@@ -314,8 +314,8 @@ def test_a_client_side_behind_fedavg_is_that_method_alone(alone):
     [
         ("fedprox+oracle", "fedprox has no server side that another method could use"),
         ("krum+scaffold", "scaffold is a client side and a server side that need each other"),
-        ("fedcorr+coteaching", "what stands behind fedcorr needs a server side, and coteaching"),
-        ("scaffold+dividemix", "nothing can stand behind it"),
+        ("fedcorr+coteaching", "a method added to fedcorr needs a server side, and coteaching"),
+        ("scaffold+dividemix", "nothing can be added to it"),
         ("fedavg+fedprx", "no method is called 'fedprx'; did you mean"),
         ("fedavg+fedprox(mu=-1)", "fedprox.mu: Input should be greater than or equal to 0"),
         ("fedavg+fedprox+oracle", "expected one method or two"),

@@ -85,7 +85,7 @@ def test_a_figure_shows_the_rows_and_columns_that_are_whole(plan):
     assert [row.name for row in figure.table.rows] == ["FedAvg", "Krum"]
     assert [column.name for column in figure.table.columns] == ["a"]
     assert set(figure.runs) == {run for r in (0, 1) for run in table.runs[r][0]}
-    assert figure.caption == "Seen. Of what is trained: 2 of 3 rows and 1 of 2 columns."
+    assert figure.caption == "Seen. Trained so far: 2 of 3 rows and 1 of 2 columns."
 
 
 def test_a_figure_of_clients_has_the_partition_of_the_run_that_it_draws(plan):

@@ -43,7 +43,7 @@ def test_a_run_without_a_sign_of_life_is_left_and_told_of(place, age, lost):
     says(place, place.krum[0], age=age)
     assert progress_of(place)[place.krum[0]].is_lost == lost
     assert progress_of(place)[place.krum[0]].state == ("left" if lost else "running")
-    assert ("1 were begun and gave no sign of life" in text_of(place)) == lost
+    assert ("1 started, but gave no sign of life" in text_of(place)) == lost
 
 
 def test_a_run_that_failed_once_and_is_whole_is_done(place):
@@ -70,7 +70,7 @@ def test_damaged_files_are_named_and_passed_over(place):
     for line, words in zip(
         listed,
         (
-            f"{path}: the content does not fit its checksum",
+            f"{path}: the content does not match its checksum",
             f"{place.results.status(three)}: not a status (rounds: Input should be a valid int",
             f"{place.results.status(place.krum[0])}: a folder, where a file should be",
         ),

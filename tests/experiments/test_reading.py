@@ -30,9 +30,9 @@ from small_paper import CONFIG, PAPER, edited, plan
     [
         (b"a: 1\nb: \xff", ", line 2: got the byte 0xff, expected UTF-8"),
         (b"a: 1\nb: c: d", ", line 2: mapping values are not allowed in this context (YAML)"),
-        (b"a: 1\nb: 1:30", ", line 2: got 1:30, which is read as a number in the base of 60"),
-        (b"trials: 010", ", line 1: got 010, which is read as a number in the base of 8"),
-        (b"a: &x {b: {c: *x}}", ", line 1: *x stands within &x, expected it elsewhere"),
+        (b"a: 1\nb: 1:30", ", line 2: got 1:30, which is read as a number in base 60"),
+        (b"trials: 010", ", line 1: got 010, which is read as a number in base 8"),
+        (b"a: &x {b: {c: *x}}", ", line 1: *x is within &x, expected it elsewhere"),
         (b"a: " + b"[" * 100_000, ", line 1: got more than 40 levels of lists and mappings"),
         (b"a: 2020-99-99", ": cannot be read (month must be in 1..12)"),
         (b"a: " + b"9" * 5000, ": cannot be read (Exceeds the limit"),
@@ -129,7 +129,7 @@ def test_a_value_out_of_bounds_is_refused_in_a_line(tmp_path, changes, message):
         ("fedprox(mu=1e400)", "method.fedprox.mu: Input should be a finite number (got inf)"),
         (f"fedprox(mu={10**400})", "method.fedprox.mu: got 1000"),
         ("fedprox(mu={[]: 1})", "cannot read"),
-        ("fedprox(mu=1, mu=2)", "cannot read 'fedprox(mu=1, mu=2)': 'mu' stands twice, expected"),
+        ("fedprox(mu=1, mu=2)", "cannot read 'fedprox(mu=1, mu=2)': 'mu' is given twice, expected"),
         ("fedprox(**{'mu': 1})", "cannot read"),
         (
             "fednoil(least_epochs=10, most_epochs=1)",
@@ -141,13 +141,13 @@ def test_a_value_out_of_bounds_is_refused_in_a_line(tmp_path, changes, message):
         ("fedprox(mu=" + "-" * 1500 + "1)", "cannot read"),
         ("fedprox(mu=" + "-" * 9000 + "1)", "characters, expected name or name(key=value, ...)"),
         ("+".join(["fedprox"] * 3000), "expected one method or two"),
-        ("krum(byzantine=1000)", "krum.byzantine: got 1000, which takes 2003 participants in a"),
-        ("krum", "method.krum: takes 3 participants in a round; there are 2"),
-        ("trimmed_mean+gce", "method.trimmed_mean: takes 3 participants in a round; there are 2"),
-        ("cfl(smallest=3)", "cfl.smallest: got 3, which takes 3 participants in a round"),
+        ("krum(byzantine=1000)", "krum.byzantine: got 1000, which needs 2003 participants per"),
+        ("krum", "method.krum: needs 3 participants per round; there are 2"),
+        ("trimmed_mean+gce", "method.trimmed_mean: needs 3 participants per round; there are 2"),
+        ("cfl(smallest=3)", "cfl.smallest: got 3, which needs 3 participants per round"),
         ("apfl+fedrn", "method: apfl+fedrn: fedrn keeps models of its own, and apfl cannot mix"),
         ("fedcorr+fednoil", "fedcorr+fednoil: fednoil decides its own batches, by"),
-        ("fedcorr+krum(byzantine=1)", "krum.byzantine: got 1, which takes 5 participants"),
+        ("fedcorr+krum(byzantine=1)", "krum.byzantine: got 1, which needs 5 participants"),
     ],
 )  # fmt: skip
 def test_a_method_that_cannot_be_read_or_does_not_fit_is_refused(tmp_path, method, words):
@@ -213,7 +213,7 @@ def test_a_mistake_of_the_overlay_is_named_there(tmp_path, overlay, message):
     [
         ({"setting": {"partition": {"alpha": 1}}}, "partition.iid: unknown option 'alpha'"),
         ({"setting": {"clients": 60_000}}, "partition.iid: clients=60000 needs 60000 training"),
-        ({"methods": {"krum": {"byzantine": 9}}}, "method.krum.byzantine: got 9, which takes 21 p"),
+        ({"methods": {"krum": {"byzantine": 9}}}, "method.krum.byzantine: got 9, which needs 21 p"),
     ],
 )
 def test_a_setting_that_does_not_fit_with_the_overlay_names_row_column_and_scale(

@@ -174,7 +174,7 @@ def test_an_altered_file_is_refused_and_an_entry_without_it_is_trained_again(tmp
     pq.write_table(whole.set_column(accuracy, "test_accuracy", pa.array([1.0, 1.0])), rounds)
 
     said = clone.fails(TABLE)
-    assert re.search(r"rounds\.parquet: the content does not fit .* altered", said)
+    assert re.search(r"rounds\.parquet: the content does not match .* altered", said)
     assert trained(clone) == set()
 
     rounds.unlink()

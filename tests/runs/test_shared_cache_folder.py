@@ -110,5 +110,5 @@ def test_what_is_to_be_deleted_is_the_file_in_the_cache(tmp_path):
     write_table(entry, pa.table({"a": [1]}), {"run": "x"})
     whole = entry.read_bytes()
     entry.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DamagedArtifact, match=f"^{entry}: not a whole Parquet file"):
+    with pytest.raises(DamagedArtifact, match=f"^{entry}: not a complete Parquet file"):
         read_table(link)

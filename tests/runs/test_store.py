@@ -57,7 +57,7 @@ def test_deleted_outputs_of_a_whole_run_are_put_back(results, name):
     folder = results.run(RUN).folder
     (folder / name).unlink() if name else shutil.rmtree(folder)
     assert job_in(results, SPEC).run() == Outcome()
-    assert "whole already: " in results.log(RUN).read_text()
+    assert "already complete: " in results.log(RUN).read_text()
     assert trainings(results) == 1
     assert contents(results.run(RUN)) == contents(results.stored(RUN))
 
@@ -114,7 +114,7 @@ def test_what_is_damaged_in_the_store_is_trained_again(results, name):
     ("name", "change", "message"),
     [
         ("spec.json", {"seed": 4}, f"expected the run {RUN}, found "),
-        ("provenance.json", {"status": "diverged"}, "does not fit its checksum"),
+        ("provenance.json", {"status": "diverged"}, "does not match its checksum"),
     ],
 )
 def test_what_was_altered_is_trained_again(results, name, change, message):

@@ -176,7 +176,7 @@ def test_a_tracker_that_fails_is_given_up_with_one_warning(tracked, monkeypatch,
     log = []
     folder = tracked("mlflow", "tensorboard", log=log.append)
     assert [line for line in log if line.startswith("warning")] == [
-        f"warning: the tracker mlflow fails, and the run goes on without it ({why})"
+        f"warning: the tracker mlflow failed, and the run continues without it ({why})"
     ]
     assert list((folder / "tensorboard" / identity(SPEC)).iterdir())
 

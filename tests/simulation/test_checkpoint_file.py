@@ -226,7 +226,7 @@ def test_a_bit_of_a_tensor_is_named_and_the_file_set_aside(path):
     assert rounds == 0
     aside = path.with_suffix(".damaged")
     assert line.startswith("checkpoint damaged (")
-    assert line.endswith(f" does not fit its checksum); set aside as {aside}; starting over")
+    assert line.endswith(f" does not match its checksum); set aside as {aside}; starting over")
     assert not path.exists()
     assert path.with_suffix(".damaged").read_bytes() == whole
 

@@ -256,7 +256,7 @@ def test_a_rounds_seconds_are_those_without_labels(tmp_path, monkeypatch):
 
 def test_a_run_that_diverged_keeps_no_labels(tmp_path, monkeypatch):
     files, job = train(tmp_path, "fedavg", learning_rate=1e30)
-    with pytest.raises(BadInput, match="there is none; labels are kept of runs"):
+    with pytest.raises(BadInput, match="no labels were saved; a run saves them"):
         read_labels(identity(job.spec), files)
     assert job.done
     monkeypatch.setattr("noisyfl.runs.job.train_run", None)

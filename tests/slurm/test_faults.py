@@ -131,7 +131,7 @@ def test_jobs_that_end_early_and_one_that_fails(tmp_path: Path, undisturbed: Und
     assert told(hungry, "MinMemoryNode") == ["2000M", "8000M"]
     assert told(broken, "JobState") == ["FAILED"] * 3
     said = (folder / f"results/logs/runs/{broken}.log").read_text()
-    assert "not tried again, since it would end as before: AssertionError" in said
+    assert "not tried again, as it would fail in the same way: AssertionError" in said
     assert "broken on purpose" in said.partition("Traceback")[2]
     minutes = [int(limit.split(":")[1]) for limit in told(broken, "TimeLimit")]
     assert [round(limit / minutes[0]) for limit in minutes] == [1, 2, 3]
@@ -188,7 +188,7 @@ def test_snakemake_itself_is_killed_and_interrupted(
         time.sleep(0.2)
     unlock(folder)
     with snakemake(folder, *TABLE) as running:
-        waits = "another process trains this run; waiting for its end"
+        waits = "another process trains this run; waiting for it to end"
         until(lambda: waits in run_log(folder, long), running, folder)
         (left_behind, again) = jobs_of(folder, long)
         interrupt(running)

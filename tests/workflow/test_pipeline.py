@@ -165,7 +165,7 @@ def test_a_file_given_stands_alone_and_has_each_key_once(repository):
     assert "config/alone.yaml: scale: Field required" in said
     repository.write("config/alone.yaml", "scale: alone\nscale: other\nexperiments: [tiny]\n")
     said = repository.fails("-n", config="config/alone.yaml")
-    assert "alone.yaml, line 2: the key 'scale' stands twice" in said
+    assert "alone.yaml, line 2: the key 'scale' is given twice" in said
 
 
 def test_train_on_the_command_line_makes_the_same_artifact(

@@ -118,8 +118,8 @@ def alter(path):
 
 
 FAULTS = {
-    "truncated": ("digits", truncate, r"train.parquet: not a whole Parquet file"),
-    "altered": ("digits", alter, "train.parquet: the content does not fit the checksum"),
+    "truncated": ("digits", truncate, r"train.parquet: not a complete Parquet file"),
+    "altered": ("digits", alter, "train.parquet: the content does not match the checksum"),
     "another dataset": (
         "digits",
         lambda path: rewritten(path, dataset="mnist"),

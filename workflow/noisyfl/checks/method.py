@@ -142,7 +142,7 @@ def resumes(method: Method, data: Results, folder: Path, whole: RunFiles | None 
     except Interrupted:
         damaged = [line for line in lines if line.startswith("checkpoint damaged")]
         why = f": {damaged[-1]}" if damaged else ""
-        raise Failed(f"it is not whole after {PIECES} pieces{why}") from None
+        raise Failed(f"it is not complete after {PIECES} pieces{why}") from None
     if interruptions < len(expected["rounds"]) - 1:
         raise Failed(f"it was interrupted only {interruptions} times")
     found = content(files)
@@ -168,6 +168,6 @@ def agrees(method: Method, data: Results, folder: Path) -> str:
 CHECKS: dict[str, Check] = {
     "what it declares": declares,
     "a run of a few rounds": trains,
-    "a run interrupted after every round, against one that is not": resumes,
+    "a run interrupted after every round, compared with one that is not": resumes,
     "the loop on a CPU, compared with captured steps on a simulated GPU": agrees,
 }

@@ -112,14 +112,14 @@ def selftest(
     with torch_as_it_was():
         timing.show_speeds(where, say)
     if left_out:
-        say(f"not decided, as {minutes:g} minutes are over: {'; '.join(left_out)}")
+        say(f"not checked, as {minutes:g} minutes are over: {'; '.join(left_out)}")
     if failed:
         say(
-            f"{failed} checks failed. Train with `executor: loop`, which is slower, and send these "
-            "lines."
+            f"{failed} checks failed. Train with `executor: loop`, which is slower, and report "
+            "these lines."
         )
         return False
-    say(f"{'The checks that were made' if left_out else 'All checks'} hold here.")
+    say(f"{'The checks that were made' if left_out else 'All checks'} passed.")
     return True
 
 
@@ -242,7 +242,7 @@ def check_streams(device: torch.device) -> str:
         timeout=90,
     )
     if done.returncode:
-        raise Failed((done.stderr.strip() or "it ended without a word")[-2000:])
+        raise Failed((done.stderr.strip() or "it ended without an error message")[-2000:])
     return "nothing found"
 
 

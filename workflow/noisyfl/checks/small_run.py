@@ -200,13 +200,13 @@ def train_in_pieces(
     spec: Mapping[str, Any], data: Results, root: Path, most: int, **options: Any
 ) -> tuple[RunFiles, int]:
     """Train a run that is asked to end after every round, and goes on with another instance of its
-    method, until it is whole.
+    method, until it is complete.
 
     Returns:
         Its files, and how often it was interrupted.
 
     Raises:
-        Interrupted: it is not whole after so many pieces.
+        Interrupted: it is not complete after so many pieces.
     """
 
     def end(self: Checkpoint, rounds: int, federation: Federation) -> None:
@@ -219,7 +219,7 @@ def train_in_pieces(
                 return train_small(spec, data, root, checkpoint_seconds=0, **options), interruptions
             except Interrupted:
                 if (root / "runs").exists():
-                    raise RuntimeError("a run that is not whole has left an artifact") from None
+                    raise RuntimeError("an incomplete run has left an artifact") from None
         return train_small(spec, data, root, checkpoint_seconds=0, **options), most - 1
 
 

@@ -189,7 +189,7 @@ def read_table(path: Path) -> tuple[pa.Table, dict[str, Any]]:
             metadata = _metadata(path, file.schema_arrow)
         if metadata["checksum"] != checksum(table):
             raise DamagedArtifact(
-                f"{_place(path)}: the content does not fit the checksum {metadata['checksum']} "
+                f"{_place(path)}: the content does not match the checksum {metadata['checksum']} "
                 f"that it was written with, so it was altered; {remedy(path)}"
             )
     return table, metadata
@@ -221,7 +221,7 @@ def _naming_damage(path: Path) -> Iterator[None]:
         # Arrow raises many kinds of errors for a damaged file; decoding its texts raises others.
         why = (str(error).splitlines() or [""])[0] or type(error).__name__
         raise DamagedArtifact(
-            f"{_place(path)}: not a whole Parquet file ({why}); {remedy(path)}"
+            f"{_place(path)}: not a complete Parquet file ({why}); {remedy(path)}"
         ) from error
 
 
@@ -235,7 +235,7 @@ def _metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
     metadata = json.loads(found[METADATA_KEY])
     if metadata.get(METADATA_CHECKSUM) != checksum_without(metadata, METADATA_CHECKSUM):
         raise DamagedArtifact(
-            f"{_place(path)}: the metadata do not fit their checksum, so they were altered; "
+            f"{_place(path)}: the metadata do not match their checksum, so they were altered; "
             f"{remedy(path)}"
         )
     return metadata
@@ -253,17 +253,17 @@ def _place(path: Path) -> Path:
 
 
 def remedy(path: Path) -> str:
-    """How to get a damaged file whole again, as the end of an error message.
+    """How to repair a damaged file, as the end of an error message.
 
-    A file of a tracked run is not made again by its deletion alone, since a run that has a
-    provenance counts as made: its folder has to go.
+    Deleting one file of a tracked run does not rebuild it, since a run that has a provenance counts
+    as complete: its folder has to be deleted.
     """
     parts = path.absolute().parts
     if parts[-4:-2] == (TRACKED, "runs"):
         return f"delete the folder {path.parent} to have it unpacked again"
     if parts[-3:-1] == (TRACKED, "partitions"):
         return "delete it to have it unpacked again"
-    return "delete it to have it made again"
+    return "delete it to have it rebuilt"
 
 
 def checksum(table: pa.Table) -> str:

@@ -28,10 +28,10 @@ MOST = 200_000
 
 
 YAML11_NUMBERS = {
-    r"[-+]?\d[\d_]*(:[0-5]?\d)+(\.\d*)?": "a number in the base of 60",
-    r"[-+]?0[\d_]+": "a number in the base of 8",
+    r"[-+]?\d[\d_]*(:[0-5]?\d)+(\.\d*)?": "a number in base 60",
+    r"[-+]?0[\d_]+": "a number in base 8",
 }
-"""What YAML 1.1, which PyYAML and Snakemake read, takes for other numbers than YAML 1.2 does."""
+"""What YAML 1.1, which PyYAML and Snakemake read, reads as other numbers than YAML 1.2."""
 
 
 class _Loader(FASTEST):
@@ -48,7 +48,7 @@ class _Loader(FASTEST):
             if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
                 continue
             if key.value in seen:
-                problem = f"the key {key.value!r} stands twice, expected it once"
+                problem = f"the key {key.value!r} is given twice, expected it once"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(key.value)
         super().flatten_mapping(node)
@@ -81,7 +81,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML file's keys and values.
 
     Raises:
-        BadInput: there is no such file, it is not YAML, not a mapping, or a key stands twice in it.
+        BadInput: there is no such file, it is not YAML, not a mapping, or has a key twice.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -132,7 +132,7 @@ def _check_nesting(text: str, path: Path) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             open_.pop()
         elif isinstance(event, yaml.AliasEvent) and event.anchor in open_:
-            problem = f"*{event.anchor} stands within &{event.anchor}, expected it elsewhere"
+            problem = f"*{event.anchor} is within &{event.anchor}, expected it elsewhere"
         if len(open_) > DEEPEST:
             problem = (
                 f"got more than {DEEPEST} levels of lists and mappings in each other, expected "

@@ -2,7 +2,7 @@
 
 Snakemake takes every word after ``--configfile`` or ``--config``, even a target, as a further value
 of that option, and ends in a traceback if the word is not one. Of an option that is given twice it
-takes the last, without a word. Before that it reads ``profiles/default``, which calls
+takes the last, without a message. Before that it reads ``profiles/default``, which calls
 :func:`check_command_line`.
 """
 
@@ -41,14 +41,14 @@ def _check_option(
     if len(every) > 1:
         sys.exit(
             f"error: {option}: given {len(every)} times, and Snakemake takes only the last; give "
-            f"all values behind one, before other options or `--`: {option} {shlex.join(values)}"
+            f"all values after one, before other options or `--`: {option} {shlex.join(values)}"
         )
     if twice := [key for key in keys if keys.count(key) > 1]:
         sys.exit(f"error: {option}: got {twice[0]!r} twice, expected each key once")
     for problem in filter(None, map(problem_of, values)):
         advice = (
-            f". Snakemake takes every word behind `{option} ` for one more of them, a target too, "
-            f"but not behind an equals sign: {option}={values[0]}"
+            f". Snakemake reads every word after `{option} ` as a further value, even a target, "
+            f"but not after an equals sign: {option}={values[0]}"
         )
         sys.exit(f"error: {option}: {problem}{advice if len(values) > 1 else ''}")
 
@@ -70,5 +70,5 @@ def _problem_of_file(word: str) -> str:
     there = [*path.parent.glob("*.yaml"), *Path("config").glob("*.yaml")]
     known = sorted({str(file) for file in there if not file.name.startswith(".")})
     hint = did_you_mean(word, known)
-    listed = f" (there are: {', '.join(known)})" if known and not hint else ""
+    listed = f" (known: {', '.join(known)})" if known and not hint else ""
     return f"there is no file {word!r}{hint}{listed}"

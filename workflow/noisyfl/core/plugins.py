@@ -119,7 +119,7 @@ def load(files: Iterable[str]) -> None:
                 _import(plugin)
         elif before.sha256 != plugin.sha256:
             raise BadInput(
-                f"plugin {plugin}: it has changed since this process has loaded it; restart Python"
+                f"plugin {plugin}: it has changed since this process loaded it; restart Python"
             )
 
 

@@ -88,5 +88,5 @@ def read_provenance(path: Path, run: str) -> Provenance:
     if found.run != run:
         raise damaged(f"expected the run {run}, found {found.run!r}")
     if found.checksum != checksum_without(content, "checksum"):
-        raise damaged("the content does not fit its checksum, so it was altered")
+        raise damaged("the content does not match its checksum, so it was altered")
     return found

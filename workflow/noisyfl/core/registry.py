@@ -236,8 +236,8 @@ def check_hooks(cls: type, bases: Sequence[type], of: str) -> None:
         if name not in hooks:
             if close := closest(name, hooks, HOOK_TYPO_CUTOFF):
                 raise BadInput(
-                    f"{of}there is no hook {name!r}; did you mean {close!r}? A function that is "
-                    "none has a name with a leading underscore"
+                    f"{of}there is no hook {name!r}; did you mean {close!r}? The name "
+                    "of a function that is no hook starts with an underscore"
                 )
             continue
         if not issubclass(cls, base_of[name]):
@@ -305,7 +305,7 @@ def parse_component(text: str, where: str = "") -> dict[str, Any]:
     for key in keys:
         if keys.count(key) > 1:
             raise BadInput(
-                f"cannot read {text!r}: {key!r} stands twice, expected it once", where=where
+                f"cannot read {text!r}: {key!r} is given twice, expected it once", where=where
             )
     return {"name": name, **dict(options)}
 

@@ -84,8 +84,8 @@ class Tracked(Results):
         content = packed.read_bytes()
         if _digest(content) != listed.stem:
             raise DamagedArtifact(
-                f"{packed}: the content does not fit its name, so it was altered; `git checkout "
-                f"{packed}` brings it back"
+                f"{packed}: the content does not match its name, so it was altered; `git checkout "
+                f"{packed}` restores it"
             )
         self.root.mkdir(parents=True, exist_ok=True)
         with (

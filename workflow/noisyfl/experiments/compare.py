@@ -139,7 +139,7 @@ class MethodComparison:
                 best[row.sweep] = row.name
         counts = {sweep: sum(row.sweep == sweep for row in self.rows) for sweep in best}
         rows = [
-            replace(row, note=f"chosen of {counts[row.sweep]}") if row.sweep else row
+            replace(row, note=f"chosen from {counts[row.sweep]}") if row.sweep else row
             for row in self.rows
             if not row.sweep or best[row.sweep] == row.name
         ]
@@ -204,7 +204,7 @@ def check_target(path: Path) -> None:
         raise BadInput(f"{path}: expected a name that ends with .yaml")
     for file in (path, path.with_suffix("") / f"{path.stem}.yaml"):
         if file.exists() and not (path.exists() and NOTE in path.read_text(encoding="utf-8")):
-            raise BadInput(f"{file}: it is there, and was not written by noisyfl compare")
+            raise BadInput(f"{file}: it exists, and was not written by noisyfl compare")
     check_config({"scale": path.stem, "experiments": [path.stem]}, str(path))
 
 

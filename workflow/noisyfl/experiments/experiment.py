@@ -101,7 +101,7 @@ class RowEntry(RowOrColumn):
 
     method: Method
     method_in: dict[str, Method] = Field(
-        {}, description="by setting: the method there, where it is another"
+        {}, description="by setting: the method there, if it differs"
     )
     ranked: bool = True
 
@@ -138,7 +138,7 @@ class Figure(Typed):
     kind: str
     title: Heading
     caption: str
-    footer: bool = Field(True, description="whether a small line below says where it comes from")
+    footer: bool = Field(True, description="whether a small line below names its source")
 
 
 class MarkEntry(Typed):
@@ -162,7 +162,7 @@ class ByRound(OfTable):
     kind: Literal["by_round"]
     metrics: Annotated[list[Metric], Field(min_length=1), EachOnce] = Field(["test_accuracy"])
     x: Literal["ordinary_rounds", "batches"] = "ordinary_rounds"
-    xlabel: Line = Field("", description="instead of words on what a round or batch is")
+    xlabel: Line = Field("", description="replaces the text about what a round or batch is")
     marks: list[MarkEntry] = Field([])
 
     def verify(self, context: Mapping[str, Any]) -> None:
@@ -220,7 +220,7 @@ class AmongClients(OfCell):
     """What is measured of clients, as distributions."""
 
     kind: Literal["among_clients"]
-    xlabel: Line = Field("", description="instead of words on what a round is")
+    xlabel: Line = Field("", description="replaces the text about what a round is")
     metrics: Annotated[list[OfClients], Field(min_length=1), EachOnce]
 
 

@@ -201,10 +201,10 @@ def _of_a_table(
         return None
     sizes = [(len(rows), len(table.rows), "row"), (len(columns), len(table.columns), "column")]
     few = " and ".join(f"{n} of {whole} {word}s" for n, whole, word in sizes if n < whole)
-    note = f" Of what is trained: {few}." if few else ""
+    note = f" Trained so far: {few}." if few else ""
     part = existing.part(rows, columns)
     runs = tuple(part.run_ids())
-    # A figure of clients draws the first run that is there, beside the partition of that run.
+    # A figure of clients draws the first existing run, and the partition of that run.
     partitions = (plan.facts[runs[0]].partition,) if figure.partitions else ()
     caption = figure.caption.rstrip() + note
     return replace(figure, table=part, runs=runs, partitions=partitions, caption=caption)

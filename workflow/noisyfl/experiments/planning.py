@@ -1,7 +1,7 @@
 """From configuration to plan: which runs make which tables and figures.
 
 A paper's experiments are data (``config/papers/<paper>.yaml``); a scale (``config/<scale>.yaml``)
-lays its own values over them. Everything a user can get wrong in either is found here, before any
+overrides some of their values. Everything a user can get wrong in either is found here, before any
 job starts.
 """
 

@@ -216,16 +216,16 @@ def _end(
     hours = (
         f"Runs take {pace.overall:.2g} times their estimate (median of {pace.finished})"
         if pace.finished
-        else "Hours are mere estimates (docs/speed.md), since no run was trained here"
+        else "Hours are only estimates (docs/speed.md), as no run was trained here yet"
     )
-    end = "no run is under way, so nobody knows when all are done"
+    end = "no run is under way, so the end is unknown"
     if running:
         last = now + timedelta(seconds=sum(seconds.values()) / running)
-        end = f"with {running} at a time, all are done about {_date(last)}"
+        end = f"with {running} at a time, all should be done about {_date(last)}"
     lost = sum(one.is_lost for one in progress.values())
     again = (
-        f"{lost} were begun and gave no sign of life for {LOST_SECONDS / 60:.0f} minutes: "
-        "Snakemake goes on with them when it is started again."
+        f"{lost} started, but gave no sign of life for {LOST_SECONDS / 60:.0f} minutes; Snakemake "
+        "resumes them when it is started again."
     )
     return [f"{hours}; {end}.", *([again] if lost else [])]
 
@@ -263,7 +263,7 @@ def _failures(
     for run, one in progress.items():
         if one.state == "failed" and one.status:
             status = one.status
-            error = status.error or "for a reason that it does not give"
+            error = status.error or "for an unknown reason"
             target = results.run(run).provenance
             alone = snakemake_alone(target, options, status.slurm_job is not None)
             lines += ["", failure_text(plan.words_of(run), error, status.log, alone)]

@@ -45,5 +45,5 @@ def check_scale(name: str | None, files: Sequence[Path]) -> None:
         listed = ", ".join(os.path.relpath(file) for file in files)
         raise BadInput(
             f"--config scale: got {name!r}, but the file that --configfile or a profile gives, "
-            f"{listed}, is the scale {own[-1]!r}; to take another give --configfile=FILE alone"
+            f"{listed}, is the scale {own[-1]!r}; for another scale, give --configfile=FILE alone"
         )

@@ -26,7 +26,7 @@ def archive(
     A run that has kept its model or labels is copied, since these are not tracked.
 
     Args:
-        runs: their ids; those that are not whole, or tracked already, stay.
+        runs: their ids; incomplete and tracked runs stay.
         commit: of the sources that made them; None: these.
 
     Returns:
@@ -64,8 +64,8 @@ def _add(run: str, results: Results, batch: Results, tracked: Tracked, commit: s
     source = found.provenance.source_digest
     if source != source_digest() and commit is None:
         raise BadInput(
-            f"{files.folder}: made by other sources ({source[:12]}) than "
-            "these; name their commit with --commit"
+            f"{files.folder}: trained by other sources ({source[:12]}) than "
+            "these; give their commit with --commit"
         )
     for path in files.all()[:-1]:
         _copy(path, kept.folder / path.name)
@@ -88,9 +88,7 @@ def commit_of_sources() -> str:
 
     try:
         if git("status", "--porcelain", "--", "."):
-            raise BadInput(
-                f"{folder} has changes that are not committed; name a commit with --commit"
-            )
+            raise BadInput(f"{folder} has uncommitted changes; give a commit with --commit")
         return git("rev-parse", "HEAD")
     except (OSError, subprocess.CalledProcessError) as error:
         raise BadInput(f"{folder} is not in a git repository; give --commit") from error

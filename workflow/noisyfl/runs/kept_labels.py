@@ -85,15 +85,15 @@ def read_labels(run: str, files: RunFiles) -> pd.DataFrame:
     """
     if not files.labels.exists():
         raise BadInput(
-            f"{files.labels}: there is none; labels are kept of runs that are trained with "
-            "--keep-labels, or keep_labels: true in a scale, and do not diverge"
+            f"{files.labels}: no labels were saved; a run saves them with --keep-labels, or "
+            "keep_labels: true in its scale, unless it diverges"
         )
     table, metadata = read_table(files.labels)
     if metadata.get("run") != run or table.schema.names != list(COLUMNS):
         raise DamagedArtifact(f"{files.labels}: not the labels of the run {run}")
     if (revision := metadata.get("revision", 1)) != LABELS_REVISION:
         raise DamagedArtifact(
-            f"{files.labels}: it is of revision {revision}, and this version keeps revision "
+            f"{files.labels}: got revision {revision}, expected revision "
             f"{LABELS_REVISION}; train the run again with --keep-labels"
         )
     found = table.to_pandas()

@@ -117,7 +117,7 @@ class RunStatus:
         Args:
             rounds_done: by this attempt and those before it.
             rounds: of the complete run.
-            seconds_left: until the run is whole, if that is known yet.
+            seconds_left: until the run is complete, if that is known yet.
             accuracy: on the test part, if this round was evaluated.
         """
         now = time.monotonic()
@@ -135,7 +135,7 @@ class RunStatus:
                 self._write()
 
     def interrupt(self) -> None:
-        """Write that the run was asked to end; it goes on when it is started again."""
+        """Write that the run was asked to end; it resumes when it is started again."""
         self._end(state="interrupted")
 
     def fail(self, error: str, permanent: bool = False) -> None:
@@ -158,7 +158,7 @@ class RunStatus:
         return None
 
     def remove(self) -> None:
-        """Remove the status of a run that is whole: its artifact says everything."""
+        """Remove the status of a complete run: its artifact has all facts."""
         with self._lock, suppress(OSError):
             self._over.set()
             self._path.unlink(missing_ok=True)

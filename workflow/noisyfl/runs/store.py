@@ -1,9 +1,9 @@
 """The store: where training leaves a run's artifact, so that a complete run is never trained again.
 
-Snakemake deletes the outputs of a job that it believes unfinished, even if they are whole: its own
-process may have been killed while the training went on, or the training may have been killed just
-before its process ended. So a run is trained into ``store/<id>/``, and the outputs that Snakemake
-knows, in ``runs/<id>/``, are further names of the same files.
+Snakemake deletes the outputs of a job that it believes unfinished, even if they are complete: its
+own process may have been killed while the training went on, or the training may have been killed
+just before its process ended. So a run is trained into ``store/<id>/``, and the outputs that
+Snakemake knows, in ``runs/<id>/``, are further names of the same files.
 """
 
 from __future__ import annotations

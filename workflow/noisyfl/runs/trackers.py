@@ -193,7 +193,7 @@ def tracking(
         except Exception as error:
             there.pop(name, None)
             why = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            log(f"warning: the tracker {name} fails, and the run goes on without it ({why})")
+            log(f"warning: the tracker {name} failed, and the run continues without it ({why})")
 
     def start(name: str) -> None:
         there[name] = TRACKERS[name](spec, results)

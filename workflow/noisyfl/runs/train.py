@@ -59,8 +59,8 @@ def choose_device(name: str) -> torch.device:
     ``auto`` is the first GPU that CUDA may see, or the CPU if there is none. Which GPU CUDA may see
     has been settled before, by :func:`noisyfl.runs.devices.gpu_seat`.
 
-    A Slurm job that has asked for a GPU does not fall back on the CPU: its run would take days
-    without a word, and leave the checkpoint that a GPU has made.
+    A Slurm job that has asked for a GPU does not fall back on the CPU: its run would silently
+    take days, and leave the checkpoint that a GPU has made.
 
     A run on a CPU uses one thread, so that its arithmetic does not depend on the machine's cores;
     several runs at once fill the cores.
@@ -110,7 +110,7 @@ class Inputs:
         partition = noisy_partition.read(self.partition)
         if partition.spec != spec["noisy_partition"]:
             raise BadInput(
-                f"{self.partition}: this is the partition of another spec than the run's"
+                f"{self.partition}: got the partition of another spec, expected the run's"
             )
         name = dataset(partition.spec["dataset"]).name
         train = _part_of(name, self.train)
@@ -168,13 +168,15 @@ def train_run(
     Raises:
         BadInput: the partition is of another spec, or a part of the data of another dataset.
         DamagedArtifact: a file is damaged, or the partition is of other data.
-        Interrupted: the process was asked to end; run it again to go on.
+        Interrupted: the process was asked to end; run it again to resume.
     """
     begun = time.perf_counter()
     device = choose_device(options.device)
     if device.type == "cuda":
         gpu.start_anew(device)
-        log(f"MPS is {'there' if gpu.mps_is_there() else 'not there: runs on a GPU take turns'}")
+        log(
+            f"MPS is {'running' if gpu.mps_is_there() else 'not running: runs on a GPU take turns'}"
+        )
     server, client = build_method(spec["method"], "method")
     train, test, partition = inputs.read(spec)
     federation = build_federation(
@@ -228,7 +230,7 @@ def train_run(
 
         save = partial(save_model, files.model, spec, federation, server)
         saved = when_there_is_room(save, log, pause)
-        log("kept the model" if saved else "no model kept: the clients' own ones are tested")
+        log("saved the model" if saved else "no model saved: the clients' own ones are tested")
     if finished and (ledger := federation.records.ledger) is not None:
         table = labels_table(federation.clients, ledger)
         about = {"run": identity(spec), "revision": LABELS_REVISION}

@@ -222,7 +222,7 @@ class Checkpoint:
         with ZipFile(self.path) as file:
             changed = file.testzip()
         if changed is not None:
-            raise ValueError(f"{changed} does not fit its checksum")
+            raise ValueError(f"{changed} does not match its checksum")
         device = str(federation.executor.device)
 
         def place(stored: Storage, where: str) -> Storage:

@@ -224,7 +224,7 @@ def differing(
 
     A tensor may differ by the share ``tolerance`` of the largest change that the work made in it.
     Where that change is next to nothing (a bias that is normalised away), a thousandth of the
-    largest change of its kind takes its place. A difference in the last digits is always allowed,
+    largest change of its kind replaces it. A difference in the last digits is always allowed,
     and so are :data:`REPLAY_TOLERANCE` times the one between two outcomes of the other way.
 
     Args:

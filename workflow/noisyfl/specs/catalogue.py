@@ -66,18 +66,18 @@ def _combined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     if not wanted:
         raise BadInput(
             f"{first}+{second}: {first} has no server side that another method could use, "
-            "so nothing can stand behind it"
+            "so nothing can be added to it"
         )
     behind = methods()[second]
     if not (behind.is_client if wanted == "client" else behind.is_server):
         raise BadInput(
-            f"{first}+{second}: what stands behind {first} needs a {wanted} side, and "
+            f"{first}+{second}: a method added to {first} needs a {wanted} side, and "
             f"{second} has none"
         )
     if wanted == "client" and behind.is_server and second != "fedavg":
         raise BadInput(
             f"{first}+{second}: {second} is a client side and a server side that need "
-            f"each other, so it cannot stand behind {first}"
+            f"each other, so it cannot be added to {first}"
         )
     for trait, why in methods()[first].cannot_wrap.items():
         if getattr(behind.cost if hasattr(behind.cost, trait) else behind, trait):

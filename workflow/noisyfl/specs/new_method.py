@@ -50,10 +50,10 @@ def write_package(name: str, folder: Path) -> list[Path]:
     for path in found:
         _check_new(name, path)
     there = importlib.util.find_spec(name)
-    if there is not None and there.origin is not None:  # a mere folder of that name has none
+    if there is not None and there.origin is not None:  # a folder without modules has none
         raise BadInput(
-            f"new-method: got {name!r}, expected the name of no module that Python can import "
-            f"already, and there is {there.origin}"
+            f"new-method: got {name!r}, which is already the name of a module "
+            f"({there.origin}); expected another name"
         )
     for path, template in found.items():
         _write(path, template, name)
@@ -67,9 +67,7 @@ def _check_new(name: str, path: Path) -> None:
             "fedexample"
         )
     if name in methods() or path.exists():
-        raise BadInput(
-            f"new-method: there is a method, file or folder called {name!r} already: {path}"
-        )
+        raise BadInput(f"new-method: a method, file or folder is already called {name!r}: {path}")
 
 
 def _write(path: Path, template: Path, name: str) -> None:

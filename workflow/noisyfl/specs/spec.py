@@ -199,7 +199,7 @@ def _check_participants(method: Mapping[str, Any], there: int) -> None:
             takes[option] = each * method[option] + more
     option, most = max(takes.items(), key=lambda each: each[1])
     if there < most:
-        words = f"takes {most} participants in a round; there are {there}"
+        words = f"needs {most} participants per round; there are {there}"
         words = f"got {method[option]}, which {words}" if option else words
         raise BadInput(words, method["name"], *([option] if option else []))
 
