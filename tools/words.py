@@ -1,6 +1,7 @@
 """Find words that this project's texts avoid: ``python tools/words.py FILE_OR_FOLDER ...``.
 
-Prints file, line, words and a replacement. Skips code in Markdown, and generated pages.
+Prints file, line, words and a replacement. Skips code in Markdown, and generated pages. Finds
+words across the lines of a text, and across the pieces of a message in Python.
 """
 
 import re
@@ -30,9 +31,19 @@ INSTEAD = {
     "whole runs?": "complete run",
     "refuses?|(is|are|was|were) refused": "rejects, rejected, raises an error",
     "(another|the other) one": "repeat the noun",
+    "runs? that (is|are) (not )?there": "existing runs, missing runs",
+    "(is|are|was|were) (not )?whole(?! number)": "complete",
+    "tak(e|es|ing) (its|their) place": "replaces",
+    "without a word": "silently, without a message",
+    "to be known of": "remarks on",
+    "(is|was) not at hand": "not available",
+    "no surprise": "expected",
+    "lets? it be": "permits it",
+    "mere": "only",
 }
 NOT_READ = re.compile(r"docs/(evidence\b|conformance\.md)|assets/vendor|claims/(fed\w+|rofl)\.py")
-READ = {".md", ".yaml", ".py", ".ipynb", ".smk", ".js", ".jinja", ".rst"}
+READ = {"", ".md", ".yaml", ".py", ".ipynb", ".smk", ".js", ".jinja", ".rst"}
+BETWEEN_PIECES = re.compile(r'" *\n *f?"')
 SKIPPED = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.M)
 
 given = [Path(name) for name in sys.argv[1:]]
@@ -44,6 +55,8 @@ for path in files:
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         text = SKIPPED.sub(lambda skipped: re.sub(r"[^\n]", "`", skipped[0]), text)
+    if path.suffix == ".py":
+        text = BETWEEN_PIECES.sub("\n", text)
     for words, better in INSTEAD.items():
         for hit in re.finditer(rf"\b({words})\b".replace(" ", r"\s+"), text, re.IGNORECASE):
             found += 1

@@ -1,6 +1,6 @@
 // A browser starts no Worker for a page that is opened from a disk, and the site's search runs in one.
 // For such a page, a Worker is a hidden frame that its script runs in. (The offline plugin would fetch
-// such a stand-in from the network at every visit; a file of this name takes its place.)
+// such a stand-in from the network at every visit; a file of this name replaces it.)
 class FrameWorker extends EventTarget {
   constructor(script) {
     super();
