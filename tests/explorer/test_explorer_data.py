@@ -10,6 +10,8 @@ import pytest
 
 import small_explorer as small
 from noisyfl.checks.small_run import spec_of
+from noisyfl.claims.findings import Case, Check, Finding
+from noisyfl.claims.labels import Place
 from noisyfl.core import plugins
 from noisyfl.data import noisy_partition
 from noisyfl.explorer.curves import POINTS, pack, whole
@@ -59,6 +61,22 @@ def test_a_cell_has_ours_the_published_number_and_the_verdict(made):
     assert cell(index, "p/t2", "Row of fedavg", small.LOW)["printed"] == ""
 
 
+def test_a_rank_over_fewer_seeds_than_a_cell_of_the_column_has_names_them(made):
+    _, index, _ = made
+    for method in ("fedavg", "fedcorr"):
+        assert cell(index, "p/t1", f"Row of {method}", small.LOW)["rank_seeds"] == [1, 2]
+        assert cell(index, "p/t1", f"Row of {method}", small.HIGH)["rank_seeds"] == [1]
+    assert cell(index, "p/t1", "Row of fedprox", small.LOW)["rank_seeds"] == []
+
+
+def test_a_stored_run_is_told_from_one_that_its_command_finds(made):
+    sources, index, _ = made
+    assert not any(run["stored"] for run in index["runs"])
+    elsewhere, *_ = reversed(sources.layouts)
+    index, _ = gather(replace(sources, layouts=[elsewhere, sources.layouts[0]]))
+    assert all(run["stored"] for run in index["runs"])
+
+
 def test_a_run_that_failed_and_one_that_diverged_say_so(made):
     _, index, _ = made
     failed = cell(index, "p/t1", "Row of fedprox", small.HIGH)
@@ -89,6 +107,7 @@ def test_a_cell_that_is_computed_says_so_whether_or_not_it_has_a_number(two_pape
     }
     assert told["fedavg", "Mean"]["mean"] == pytest.approx((72 + 60.5) / 2)
     assert told["fedprox", "Mean"]["mean"] is None
+    assert {at for at, one in told.items() if one["averages"]} == {("fedavg", "Mean")}
     assert not any(one["computed"] for one in index["cells"] if one["table"] == 0)
 
 
@@ -176,6 +195,21 @@ def test_a_claim_knows_the_cells_that_decided_it_on_both_sides(made):
         assert index["cells"][number] is cell(index, "p/t1", "Row of fedavg", column)
 
 
+def test_a_claim_counts_the_cases_that_are_not_shown_and_names_figures(made):
+    sources, *_ = made
+    figure = Place("p/figure1", "FedAvg", "low")
+    cases = [Case(str(n), f"{n} > 0", n, True, (figure,)) for n in range(1, 6)]
+    unknown = Case("6", "nan > 0", float("nan"), None)
+    told = Finding((Check("it is better", (*cases, unknown)),))
+    index, _ = gather(replace(sources, judgements=[replace(small.claim(), ours=told)]))
+    ours = index["claims"][0]["ours"]
+    (check,) = ours["checks"]
+    assert [case["text"] for case in check["cases"]] == ["1: 1 > 0 ✓", "2: 2 > 0 ✓", "3: 3 > 0 ✓"]
+    assert check["more"] == 2
+    assert ours["elsewhere"] == ["p/figure1"]
+    assert index["claims"][0]["published"]["elsewhere"] == []
+
+
 def test_paper_scale_tables_are_beside_the_scales_own_and_no_claims(made):
     sources, *_ = made
     (table, *_), runs = sources.tables, dict(sources.runs)
@@ -187,6 +221,11 @@ def test_paper_scale_tables_are_beside_the_scales_own_and_no_claims(made):
     own, other = (cell(index, name, "Row of fedavg", small.LOW) for name in ("p/t1", "big/p/t1"))
     assert other["runs"] == own["runs"]
     assert other["mean"] == own["mean"]
+
+
+def test_methods_that_know_true_labels_or_pool_samples_are_bounds():
+    bounds = {name for name, one in describe_methods().items() if one["bound"]}
+    assert bounds == {"oracle", "centralized"}
 
 
 def test_every_method_has_its_module_its_options_and_their_reasons():

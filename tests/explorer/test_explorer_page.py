@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,10 @@ import small_explorer as small
 from browser import Visit, chromium
 from noisyfl.analysis.cells import content_of
 from noisyfl.analysis.runs import read_runs
+from noisyfl.claims.findings import Case, Check, Finding
+from noisyfl.claims.labels import Place
 from noisyfl.explorer import page as page_module
-from noisyfl.explorer.gather import gather
+from noisyfl.explorer.gather import ShownScale, gather
 from noisyfl.explorer.page import explorer_page, write_explorer
 from noisyfl.pages.print_table import csv_text
 from noisyfl.specs.catalogue import methods
@@ -220,6 +223,97 @@ def test_the_download_has_what_is_shown(page, tmp_path):
     assert found.loc[found["row"] == "Row of fedavg", "ours"].tolist() == [72.0]
 
 
+@pytest.fixture(scope="module")
+def of_two_scales(browser, made, tmp_path_factory):
+    """The first table, which has published numbers, is of the paper's scale alone."""
+    sources, _ = made
+    files = {run: sources.runs[run] for run in sources.tables[0].run_ids() if run in sources.runs}
+    shown = ShownScale("big", "As printed.", {}, "--configfile=config/big.yaml")
+    path = tmp_path_factory.mktemp("of_two_scales") / "explorer.html"
+    given = {"tables": sources.tables[1:], "frames": sources.frames[1:], "judgements": ()}
+    beside = {"paper_scale": shown, "paper_scale_tables": [(sources.tables[0], files)]}
+    write_explorer(replace(sources, **given, **beside), path)
+    return Visit(browser, path)
+
+
+def test_filters_signs_and_the_head_are_of_the_scale_that_is_shown(of_two_scales):
+    page = of_two_scales.show("#tables")
+    assert page.locator(".scale").inner_text() == "Scale tiny"
+    assert "supported" not in filter_of(page, "Verdict").inner_text()
+    assert "brackets" not in page.locator(".intro").inner_text()
+    page = of_two_scales.show("#tables?scale=big")
+    assert page.locator(".scale").inner_text() == "Paper scale (big)"
+    assert "✗ not supported" in page.locator(".intro").inner_text()
+    filter_of(page, "Verdict").select_option("not supported")
+    assert page.locator(".tally").inner_text() == "1 cell in 1 table"
+    page.get_by_role("navigation", name="Scales").get_by_role("link").first.click()
+    page.wait_for_selector("text=Nothing fits")
+    assert filter_of(page, "Verdict").input_value() == "not supported"
+    page = of_two_scales.show(CELL.replace("p%2Ft1", "big%2Fp%2Ft1"))
+    assert page.locator(".scale").inner_text() == "Paper scale (big)"
+
+
+def test_fewer_trials_than_others_in_the_column_are_said(page):
+    cells = page.locator("section").first.locator("tbody tr").nth(1).locator("td")
+    assert [text.split("\n")[-1] for text in cells.all_inner_texts()] == ["2 trials", "1 trial"]
+    others = page.locator("section").first.locator("tbody tr").nth(0).locator("td")
+    assert "trial" not in "".join(others.all_inner_texts())
+
+
+def test_a_rank_names_its_seeds(visit):
+    assert "1 of 2 over seeds 1, 2" in visit.show(CELL).inner_text(".head")
+    assert "1 of 2 over seeds 1, 2" in visit.show("#method?name=fedcorr").inner_text("main")
+
+
+def test_a_mean_of_columns_says_what_its_spread_is_over(of_two):
+    page = of_two.show("#tables?paper=q")
+    assert "± over columns, not seeds" in page.locator("thead th", has_text="Mean").inner_text()
+    cell = "#cell?table=q%2Ft2&row=Row+of+fedavg&column=Mean"
+    assert "not over seeds" in of_two.show(cell).inner_text(".head")
+
+
+def test_the_command_of_a_stored_run_says_that_it_retrains_it(browser, made, tmp_path):
+    sources, _ = made
+    results, elsewhere = sources.layouts
+    write_explorer(replace(sources, layouts=[elsewhere, results]), tmp_path / "explorer.html")
+    words = Visit(browser, tmp_path / "explorer.html", CELL).page.inner_text("main")
+    assert "and the table uses it. To retrain it" in words
+    assert "if it is missing" not in words
+
+
+def test_a_downloaded_curve_names_its_cell(visit, tmp_path):
+    page = visit.show(CELL)
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download as CSV").click()
+    waiting.value.save_as(tmp_path / "curves.csv")
+    found = pd.read_csv(tmp_path / "curves.csv")
+    assert set(found["cell"]) == {"Row of fedcorr, IID, low (p/t1)"}
+    assert found["seed"].tolist() == [1, 1, 1, 2, 2, 2]
+
+
+def test_the_key_of_a_chart_has_other_dashes_for_each_line(visit):
+    figure = visit.show(BESIDE).locator("figure").first
+    figure.locator("svg g[aria-label=line] path").first.wait_for()
+    assert figure.locator("p.key > span").all_inner_texts() == [
+        *("A, seed 1", "A, seed 2", "B, seed 1", "B, seed 2", "B, seed 3"),
+        *("A published 90.50", "B published 72.00"),
+    ]
+    looks = [
+        (line.get_attribute("stroke"), line.get_attribute("stroke-dasharray"))
+        for line in figure.locator("p.key line").all()
+    ]
+    assert len(set(looks)) == len(looks)
+
+
+def test_the_labels_of_estimates_lie_apart_and_name_what_is_estimated(visit):
+    page = visit.show(CELL)
+    chart = page.locator("figure", has_text="estimated noise level, and the truth")
+    ticks = chart.locator("[aria-label='x-axis tick label']").bounding_box()
+    label = chart.locator("[aria-label='x-axis label']").bounding_box()
+    assert label["y"] >= ticks["y"] + ticks["height"]
+    assert "estimated noise level (%)" in chart.inner_text()
+
+
 def test_a_claim_leads_to_the_cells_that_decided_it(visit):
     page = visit.show("#claims")
     assert small.EVIL in page.inner_text(".claim")
@@ -239,6 +333,55 @@ def test_claims_are_counted_by_the_verdicts_that_occur(visit):
         ["✓ supported", *["1", "–"] * 2],
         ["✗ not supported", *["–", "1"] * 2],
     ]
+
+
+def test_a_claim_says_how_many_cases_are_not_shown(browser, made, tmp_path):
+    sources, _ = made
+    cases = [Case(str(n), f"{n} > 0", n, True, (Place("p/figure1", "a", "b"),)) for n in range(9)]
+    told = replace(small.claim(), ours=Finding((Check("it is better", tuple(cases)),)))
+    write_explorer(replace(sources, judgements=[told]), tmp_path / "explorer.html")
+    visit = Visit(browser, tmp_path / "explorer.html", "#claims")
+    assert "Decided by p/figure1, which no table" in visit.page.locator(".side").last.inner_text()
+    visit.page.locator("summary").last.click()
+    items = visit.page.locator(".check").last.locator("li").all_inner_texts()
+    assert len(items) == 4
+    assert items[-1] == "… and 6 more, with larger margins"
+
+
+def test_runs_fit_a_wide_screen(browser, made, tmp_path):
+    index, details = json.loads(json.dumps(gather(made[0])))
+    for spec in index["specs"]:
+        spec["dataset"] = "fashion_mnist"
+        spec["methods"] = [{**spec["methods"][0], "name": "apfl+dividemix"}]
+        spec["words"] = {
+            "partition": "bernoulli_dirichlet(alpha=10.0, clients=20, p=0.7, samples=10000)",
+            "noise": "symmetric(count=bernoulli, include_true=True) at "
+            "bernoulli_uniform(rho=0.6, tau=0.5)",
+        }
+    for run in index["runs"]:
+        run["made"]["training_seconds"] = 1870
+    (tmp_path / "explorer.html").write_text(explorer_page(index, details, "tiny"))
+    page = Visit(browser, tmp_path / "explorer.html", "#runs").page
+    assert page.locator("main .scroll").evaluate("one => one.scrollWidth - one.clientWidth") == 0
+
+
+def test_a_wide_table_is_printed_whole_and_dark_on_white(browser, made, tmp_path):
+    index, details = json.loads(json.dumps(gather(made[0])))
+    table = index["tables"][0]
+    table["columns"] *= 6
+    for row in table["rows"]:
+        row["cells"] *= 6
+    (tmp_path / "explorer.html").write_text(explorer_page(index, details, "tiny"))
+    visit = Visit(browser, tmp_path / "explorer.html", width=1000, scheme="dark")
+    for view in ("#tables", "#runs", CELL):
+        visit.show(view)
+        visit.page.emulate_media(media="print", color_scheme="dark")
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 1000, view
+        ground = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert ground == "rgb(255, 255, 255)"
+        assert visit.page.evaluate(FAINT) == []
+        visit.page.emulate_media(media="screen", color_scheme="dark")
+    visit.context.close()
 
 
 def test_runs_are_sorted_by_their_headers(visit):
@@ -266,6 +409,17 @@ def test_the_keyboard_reaches_cells_and_opens_them(page):
     page.wait_for_selector("main.view-cell")
     assert page.evaluate("document.activeElement.id") == "main"
     assert "Row of fedcorr on digits, IID, high" in page.title()
+
+
+def test_home_and_end_go_to_the_ends_of_a_row(page):
+    def focused():
+        return page.evaluate("document.activeElement.getAttribute('aria-label')")
+
+    page.locator("table.numbers td a").first.focus()
+    page.keyboard.press("End")
+    assert focused().startswith("Row of fedavg, IID, high")
+    page.keyboard.press("Home")
+    assert focused().startswith("Row of fedavg, IID, low")
 
 
 def test_one_cell_of_a_table_is_a_stop_of_the_tabulator(page):
@@ -354,14 +508,42 @@ def test_what_there_is_not_is_said(visit):
     assert visit.show("#somewhere").inner_text("h1") == "Tables"
 
 
-def test_four_thousand_runs_open_in_two_seconds(browser, tmp_path, runs_in):
-    sources = small.small_scale(tmp_path, runs_in(tmp_path / "results"))
-    index, details = small.many(*gather(sources), runs=4000)
-    path = tmp_path / "explorer.html"
+@pytest.fixture(scope="module")
+def many(made, tmp_path_factory):
+    path = tmp_path_factory.mktemp("many") / "explorer.html"
+    index, details = small.many(*gather(made[0]), runs=4000)
     path.write_text(explorer_page(index, details, "many"), encoding="utf-8")
-    assert path.stat().st_size < 10e6
+    return path
+
+
+TOP = """() => {
+  const parts = [...document.querySelectorAll("section")];
+  const part = parts.findLast((one) => one.getBoundingClientRect().top <= 0);
+  return [part.getAttribute("aria-labelledby"), part.getBoundingClientRect().top];
+}"""
+
+
+def test_back_leads_to_where_the_tables_were_left(browser, many):
+    visit = Visit(browser, many)
+    section = visit.page.locator("section[aria-labelledby='p/t70']")
+    section.evaluate("one => one.scrollIntoView()")
+    visit.wait()
+    visit.page.evaluate("scrollBy(0, 100)")
+    name, top = visit.wait().evaluate(TOP)
+    section.locator("td a").last.click()
+    visit.page.wait_for_selector("main.view-cell")
+    visit.wait().go_back()
+    visit.page.wait_for_selector("main.view-tables")
+    for _ in range(5):
+        visit.wait()
+    assert visit.page.evaluate(TOP) == [name, pytest.approx(top, abs=2)]
+    visit.context.close()
+
+
+def test_four_thousand_runs_open_in_two_seconds(browser, many):
+    assert many.stat().st_size < 10e6
     before = busy_seconds()
-    visit = Visit(browser, path)
+    visit = Visit(browser, many)
     # Of a processor, since other tests may have the rest of it.
     assert busy_seconds() - before < 2
     assert "2000 cells in 100 tables" in visit.page.inner_text(".tally")
@@ -377,7 +559,7 @@ def busy_seconds():
     pages = [
         process
         for process in psutil.Process().children(recursive=True)
-        if "--type=renderer" in process.cmdline()
+        if process.status() != psutil.STATUS_ZOMBIE and "--type=renderer" in process.cmdline()
     ]
     return sum(sum(process.cpu_times()[:2]) for process in pages)
 
@@ -409,6 +591,6 @@ def test_without_published_numbers_no_word_is_said_of_them(browser, made, tmp_pa
     assert "brackets" not in visit.page.locator("main").inner_text()
     visit.show(CELL.replace("t1", "t2"))
     words = visit.page.locator("main").inner_text()
-    assert "One line per seed" in words
-    assert "long dashes" not in words
+    assert "seed 1" in words
+    assert "published" not in visit.page.locator("figure").first.inner_text()
     visit.context.close()

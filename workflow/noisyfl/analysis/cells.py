@@ -231,13 +231,20 @@ class Content:
         return {place: _on_common_seeds(cells) for place, cells in found.items()}
 
     @cached_property
-    def on_fewer_seeds(self) -> bool:
-        """Whether there are cells that are compared on fewer seeds than they have."""
-        return any(
-            len(cell.runs) < len(self.rows[r].cells[c].runs)
-            for (_, c, _), cells in self._rivals.items()
-            for r, cell in cells.items()
-        )
+    def compared(self) -> dict[tuple[int, int], Cell]:
+        """By row and column, each cell that is compared with others, over the seeds that count."""
+        return {
+            (r, c): cell for (_, c, _), found in self._rivals.items() for r, cell in found.items()
+        }
+
+    @cached_property
+    def on_fewer_seeds(self) -> set[int]:
+        """The columns in which cells are compared on fewer seeds than they have."""
+        return {
+            c
+            for (r, c), cell in self.compared.items()
+            if len(cell.runs) < len(self.rows[r].cells[c].runs)
+        }
 
     @cached_property
     def _best(self) -> set[tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from noisyfl.claims.findings import Finding
+from noisyfl.claims.findings import Check, Finding
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.labels import Place
 from noisyfl.pages.claims import SHOWN_CASES, case_text, claim_in_short, condition_text, count_cases
@@ -33,20 +33,22 @@ def claims_to_json(judgements: Sequence[Judgement], places: Places) -> list[dict
 
 
 def _finding(finding: Finding, places: Places) -> dict[str, Any]:
+    cells = [cell for case in finding.decisive(SHOWN_CASES) for cell in case.cells]
     return {
         "verdict": finding.verdict,
         "short": claim_in_short(finding),
-        "checks": [
-            {
-                "says": condition_text(check),
-                "count": count_cases(check.cases),
-                "cases": [
-                    {"text": case_text(case), "cells": _cells(case.cells, places)}
-                    for case in check.decisive(SHOWN_CASES)
-                ],
-            }
-            for check in finding.checks
-        ],
+        "checks": [_check(check, places) for check in finding.checks],
+        "elsewhere": sorted({cell.table for cell in cells if cell not in places}),
+    }
+
+
+def _check(check: Check, places: Places) -> dict[str, Any]:
+    shown = check.decisive(SHOWN_CASES)
+    return {
+        "says": condition_text(check),
+        "count": count_cases(check.cases),
+        "cases": [{"text": case_text(case), "cells": _cells(case.cells, places)} for case in shown],
+        "more": sum(case.known for case in check.cases) - len(shown),
     }
 
 

@@ -109,7 +109,7 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
         },
         "tables": tables.tables,
         "cells": tables.cells,
-        "runs": [run_to_json(run, tables.specs.number(run.spec)) for run in shown],
+        "runs": [run_to_json(run, tables.specs.number(run.spec), sources.layouts) for run in shown],
         "specs": tables.specs.descriptions,
         "claims": claims.claims_to_json(sources.judgements, tables.places),
         "methods": methods.describe_methods(),
@@ -138,8 +138,12 @@ def failures(layouts: Sequence[Results]) -> dict[str, str]:
     return {run: str(one.error) for run, one in said.items() if one.state == "failed"}
 
 
-def run_to_json(run: Run, spec: int) -> dict[str, Any]:
-    """What the page shows of a run; ``spec`` is the number of its spec."""
+def run_to_json(run: Run, spec: int, layouts: Sequence[Results]) -> dict[str, Any]:
+    """What the page shows of a run; ``spec`` is the number of its spec.
+
+    It is ``stored`` if it does not lie in the first layout, where runs are trained: a command that
+    names its file trains it.
+    """
     accuracies = list(run.accuracies)
     return {
         "id": run.id,
@@ -148,6 +152,7 @@ def run_to_json(run: Run, spec: int) -> dict[str, Any]:
         "seed": run.spec["seed"],
         "partition": identity(run.spec["noisy_partition"]),
         "folder": from_here(run.folder.parent),
+        "stored": run.folder != layouts[0].run(run.id).folder,
         "rounds": len(run.all_rounds["round"]),
         "ordinary_rounds": round(float(run.all_rounds["ordinary_rounds"][-1]), 3),
         "statistics": {

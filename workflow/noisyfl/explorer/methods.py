@@ -6,11 +6,11 @@ import ast
 from pathlib import Path
 from typing import Any
 
+from noisyfl.core.code import source_file
 from noisyfl.core.plugins import plugin_of
 from noisyfl.pages.markdown import from_docstring
 from noisyfl.pages.reasons import method_reasons
 from noisyfl.specs.catalogue import methods
-from noisyfl.specs.sources import method_file
 from noisyfl.specs.words import describe_option
 
 
@@ -20,7 +20,7 @@ def describe_methods() -> dict[str, dict[str, Any]]:
     found = {}
     for name, declared in sorted(methods().items()):
         reasons = known.get(name)
-        path = method_file(declared.__module__)
+        path = source_file(declared.__module__)
         plugin = plugin_of(declared.__module__)
         found[name] = {
             "about": about(path) if path else "",
@@ -31,6 +31,8 @@ def describe_methods() -> dict[str, dict[str, Any]]:
                 *(["client"] if declared.is_client else []),
             ],
             "revision": declared.revision,
+            # Its test accuracy is a bound: no rival of federated methods on noisy labels.
+            "bound": declared.needs_truth or declared.pools_samples,
             "variants": {key: dict(value) for key, value in declared.variants.items()},
             "title": reasons.title if reasons else None,
             "options": [

@@ -58,10 +58,10 @@ class Tables:
         """
         description, number = content.description, len(self.tables)
         name = f"{description.experiment}/{description.name}"
-        rows, ranks = [], content.ranks
+        rows = []
         for r, row in enumerate(content.rows):
             line = [
-                self._cell(content, number, name, (r, c), row.name, cell, ranks.get((r, c)), main)
+                self._cell(content, number, name, (r, c), row.name, cell, main)
                 for c, cell in enumerate(row.cells)
             ]
             shown = {"name": row.name, "label": row.label, "group": row.group, "cells": line}
@@ -98,7 +98,6 @@ class Tables:
         at: tuple[int, int],
         row: str,
         cell: Cell,
-        rank: tuple[int, int] | None,
         main: bool,
     ) -> int:
         facts, column = cell.facts, content.columns[at[1]]
@@ -141,7 +140,9 @@ class Tables:
                 "statistic": cell.statistic,
                 "computed": bool(facts["trained"])
                 and not content.description.columns[at[1]].has_runs,
-                "rank": rank,
+                "rank": content.ranks.get(at),
+                "rank_seeds": _rank_seeds(content, at),
+                "averages": cell.averages,
                 "runs": [self.run_ids[run] for run in cell.runs],
                 "missing": missing,
                 "failed": {run: self.errors[run] for run in missing if run in self.errors},
@@ -168,3 +169,10 @@ class Tables:
             return []
         ids = tables[name].runs[rows.index(row)][columns.index(column)]
         return [run for run in ids if run in self._plan]
+
+
+def _rank_seeds(content: Content, at: tuple[int, int]) -> list[int]:
+    """The seeds over which a cell is ranked, where cells of its column have more; else none."""
+    if at not in content.ranks or at[1] not in content.on_fewer_seeds:
+        return []
+    return sorted(row["seed"] for row in content.compared[at].rows)

@@ -2,8 +2,8 @@
 import { command, crumbs, el, facts } from "./dom.js";
 import { cellAt, cellName, elsewhere, known, placeOf, readDetails } from "./data.js";
 import { address, cellAddress, cellOf } from "./place.js";
-import { badge, bytes, duration, number, scaleName } from "./names.js";
-import { INKS, chart, lines } from "./charts.js";
+import { badge, bytes, duration, number, rankWords, scaleName } from "./names.js";
+import { INKS, chart, keyOfLines, lines } from "./charts.js";
 import { partitionOf, seriesOf, diagnosticsOf, seriesInWords } from "./diagnostics.js";
 import { settingsOf } from "./settings.js";
 import { download } from "./csv.js";
@@ -133,7 +133,8 @@ function summary(one, n, numbers) {
           : `${cell.difference > 0 ? "+" : ""}${number(cell.difference, 2)}`,
       ],
       ["Setting", setting(cell, table)],
-      ["Rank", cell.rank && `${cell.rank[0]} of ${cell.rank[1]} in its column, among rows of its kind`],
+      ["Rank", cell.rank && `${rankWords(cell)}, among the rows of its kind in its column`],
+      ["Spread", cell.averages ? "± is over the averaged columns, which are settings, not over seeds" : null],
       [
         "Trials",
         cell.runs.length
@@ -237,8 +238,8 @@ async function curves(cells, details) {
     ["cell", "seed", "rounds", `${label} (${unit})`],
     ...series.flatMap((one) =>
       one.x.map((x, i) => [
-        one.name.split(", ").at(-2) ?? "",
-        one.name.split("seed ")[1],
+        cellName(known.index.cells.indexOf(one.cell)),
+        known.index.runs[one.run].seed,
         x,
         one.y[i],
       ]),
@@ -246,15 +247,7 @@ async function curves(cells, details) {
   ];
   const seeds = cells.flatMap((cell, n) => (cells.length > 1 ? [key(n, cell)] : []));
   if (seeds.length) frame.querySelector("figcaption").append(el("span", { class: "key" }, seeds));
-  frame.append(
-    el(
-      "p",
-      { class: "legend" },
-      "One line per seed",
-      levels.length ? "; the long dashes show the published number. " : ". ",
-      download("curves.csv", rows),
-    ),
-  );
+  frame.append(keyOfLines(series, levels), el("p", {}, download("curves.csv", rows)));
   return el("div", { class: "charts wide" }, frame);
 }
 
@@ -341,13 +334,22 @@ function roundsOf(run) {
   return `${run.rounds}: a stage of the method has rounds of another size; together they make as many local updates as ${all} rounds of the schedule`;
 }
 
+/** What the command of a run does; `run` is missing if it is not trained. */
+function runWords(id, run) {
+  if (!run) return `Run ${id}, which is missing:`;
+  return run.stored
+    ? `Run ${id} is stored in ${run.folder}, and the table uses it. To retrain it (docs/artifacts.md):`
+    : `Run ${id} alone, if it is missing:`;
+}
+
 function commands(one, name) {
   const { index } = known;
   const cell = index.cells[one];
   const { table } = placeOf(one);
   const scale = index.scales[table.scale];
   const typed = (...more) => ["snakemake --cores all", ...more].filter(Boolean).join(" ");
-  const ids = [...cell.runs.map((run) => index.runs[run].id), ...cell.missing];
+  const trained = cell.runs.map((run) => index.runs[run]);
+  const ids = [...trained.map((run) => run.id), ...cell.missing];
   const more = table.missing ? "train_missing=true" : "";
   // Of two --config only the last counts.
   const options =
@@ -362,9 +364,7 @@ function commands(one, name) {
       el(
         "p",
         {},
-        n < cell.runs.length
-          ? `Run ${id} alone, if it is missing:`
-          : `Run ${id}, which is missing:`,
+        runWords(id, trained[n]),
       ),
       command(typed(scale.options, `${index.results}/runs/${id}/provenance.json`)),
     ]),

@@ -5,7 +5,11 @@ import { unpack, values } from "./data.js";
 /** Of the first and the second cell. */
 export const INKS = ["var(--first)", "var(--second)"];
 
+/** Of a cell's seeds, in order. */
 const DASHES = ["", "6 3", "2 3", "8 3 2 3", "1 4"];
+
+/** Of a published number: longer than those of any seed. */
+const PUBLISHED = "18 6";
 
 /** The library. */
 async function plot() {
@@ -32,6 +36,32 @@ export async function chart(title, words, draw) {
   return frame;
 }
 
+/** A key of lines: which dashes are whose. */
+export function keyOfLines(series, levels) {
+  const sample = (ink, dashes) => {
+    const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+    const place = { x2: 44, y1: 6, y2: 6, stroke: ink, "stroke-width": 1.8, "stroke-dasharray": dashes };
+    for (const [name, value] of Object.entries(place)) line.setAttribute(name, value);
+    const drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    drawing.setAttribute("width", 44);
+    drawing.setAttribute("height", 12);
+    drawing.setAttribute("aria-hidden", "true");
+    drawing.append(line);
+    return drawing;
+  };
+  const entry = (ink, dashes, words) => el("span", {}, sample(ink, dashes), words);
+  return el(
+    "p",
+    { class: "key" },
+    series.map((one) => entry(one.ink, dashesOf(one), one.name)),
+    levels.map((level) => entry(level.ink, PUBLISHED, level.words)),
+  );
+}
+
+function dashesOf({ seed }) {
+  return DASHES[seed % DASHES.length];
+}
+
 /** Lines of the same kind: `series` are {ink, name, seed, x, y}; `levels` {ink, value, words}. */
 export function lines(series, levels, axes) {
   const points = series.flatMap((one, n) =>
@@ -56,7 +86,7 @@ export function lines(series, levels, axes) {
         ...levels.flatMap((level) => [
           library.ruleY([level.value], {
             stroke: level.ink,
-            strokeDasharray: "7 4",
+            strokeDasharray: PUBLISHED,
             strokeWidth: 1.5,
           }),
           library.text([level], {
@@ -78,7 +108,7 @@ export function lines(series, levels, axes) {
               y: "y",
               stroke: one.ink,
               strokeWidth: 1.8,
-              strokeDasharray: DASHES[one.seed % DASHES.length],
+              strokeDasharray: dashesOf(one),
             },
           ),
         ),
@@ -112,17 +142,18 @@ function whole(points, most) {
   return places;
 }
 
-/** What clients' noise was estimated at, against what it is. */
-export function estimates(points) {
+/** What clients' noise was estimated at, against what it is; `words` say what the estimate is. */
+export function estimates(points, words) {
   return (library, width) =>
     library.plot({
       width,
       height: Math.min(340, Math.max(240, width * 0.8)),
       marginLeft: 46,
       marginRight: 16,
+      marginBottom: 44,
       style: { background: "transparent", fontSize: "12px" },
-      x: { label: "true share of wrong labels (%)", domain: [0, 100] },
-      y: { label: "estimated (%)", domain: [0, 100], grid: true },
+      x: { label: "true share of wrong labels (%)", labelOffset: 40, domain: [0, 100] },
+      y: { label: `${words} (%)`, domain: [0, 100], grid: true },
       marks: [
         library.line(
           [
@@ -146,7 +177,7 @@ export function estimates(points) {
             x: "x",
             y: "y",
             fill: "var(--panel)",
-            title: (d) => `${d.name}\nclient ${d.client}: ${d.x} % wrong, estimated ${d.y} %`,
+            title: (d) => `${d.name}\nclient ${d.client}: ${d.x} % wrong, ${words} ${d.y} %`,
           }),
         ),
       ],

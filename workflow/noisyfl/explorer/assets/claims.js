@@ -163,6 +163,13 @@ function finding(words, found) {
           cells.length > SHOWN ? ` and ${cells.length - SHOWN} more below` : null,
         )
       : null,
+    found.elsewhere.length
+      ? el(
+          "p",
+          { class: "decided" },
+          `${cells.length ? "Also decided" : "Decided"} by ${found.elsewhere.join(", ")}, which no table here shows.`,
+        )
+      : null,
     found.checks.length ? disclosure("Conditions and cases", found.checks.map(check)) : null,
   );
 }
@@ -176,15 +183,16 @@ function check(one) {
     "div",
     { class: "check" },
     el("p", {}, el("b", {}, prose(one.says)), ` ${one.count}`),
-    bullets(
-      one.cases.map((found) => [
+    bullets([
+      ...one.cases.map((found) => [
         found.text,
         found.cells.flatMap((cell) => [
           " ",
           el("a", { href: cellAddress(cell), class: "cite" }, cellName(cell)),
         ]),
       ]),
-    ),
+      ...(one.more ? [`… and ${one.more} more, with larger margins`] : []),
+    ]),
   );
 }
 

@@ -1,7 +1,7 @@
 // What a method made of the labels: how well it separated clean from wrong, and what it estimated.
 import { el } from "./dom.js";
 import { known } from "./data.js";
-import { INKS, chart, curve, estimates, lines } from "./charts.js";
+import { INKS, chart, curve, estimates, keyOfLines, lines } from "./charts.js";
 import { counted, heatmap, inWords } from "./heatmap.js";
 
 const PAIRS = [
@@ -28,7 +28,7 @@ export async function diagnosticsOf(cells, details) {
     const points = pointsOf(cells, details, name);
     if (points.length) {
       const summary = `${points.length} estimates of clients, ${mean(points)}`;
-      found.push(await chart(`Clients: ${words}, and the truth`, summary, estimates(points)));
+      found.push(await chart(`Clients: ${words}, and the truth`, summary, estimates(points, words)));
     }
   }
   return found;
@@ -46,7 +46,7 @@ export function seriesOf(cells, found) {
       const packed = found(run);
       if (!packed) return [];
       const name = `${cells.length > 1 ? `${"AB"[n]}, ` : ""}seed ${known.index.runs[run].seed}`;
-      return [{ ink: INKS[n], name, seed, ...curve(packed) }];
+      return [{ ink: INKS[n], name, seed, cell, run, ...curve(packed) }];
     }),
   );
 }
@@ -58,7 +58,9 @@ export function seriesInWords(series, unit) {
 
 async function shares(title, series) {
   const axes = { x: "rounds", y: "%", domain: [0, 100] };
-  return chart(title, seriesInWords(series, "%"), lines(series, [], axes));
+  const frame = await chart(title, seriesInWords(series, "%"), lines(series, [], axes));
+  frame.append(keyOfLines(series, []));
+  return frame;
 }
 
 function pointsOf(cells, details, name) {

@@ -2,10 +2,10 @@
 import { crumbs, disclosure, el, facts, listing, prose, row } from "./dom.js";
 import { known, placeOf } from "./data.js";
 import { address, cellAddress } from "./place.js";
-import { badge, literal, number } from "./names.js";
+import { badge, literal, number, rankWords } from "./names.js";
 import { download } from "./csv.js";
 
-/** The cells of a method that have a number of ours, alone or combined with another. */
+/** The ranked cells of a method, alone or combined with another. */
 function cellsOf(name) {
   return known.index.cells
     .map((_, n) => n)
@@ -16,34 +16,60 @@ function cellsOf(name) {
 /** The metrics in which methods are rivals. */
 const ACCURACY = ["test_accuracy", "top1_accuracy"];
 
-/**
- * The mean of the share of its rivals that a method beats in a column of test accuracy, and in how
- * many of them it is first. Of several rows in a column the best counts.
- */
-function standing(cells) {
+/** The best rank of each method and combination, column by column; bounds have none. */
+function columnsOfRivals() {
   const columns = new Map();
-  const own = cells.filter((n) => placeOf(n).table.scale === known.index.scale);
-  for (const { table, at, metric, rank } of own.map((n) => known.index.cells[n])) {
+  for (const [n, { table, at, metric, rank }] of known.index.cells.entries()) {
+    const place = placeOf(n);
+    const parts = place.row.method.split("+");
+    const bound = parts.some((part) => known.index.methods[part]?.bound);
+    if (place.table.scale !== known.index.scale || !rank || bound) continue;
     if (!ACCURACY.includes(metric)) continue;
-    const place = `${table} ${at[1]}`;
-    const beaten = (rank[1] - rank[0]) / (rank[1] - 1);
-    columns.set(place, Math.max(columns.get(place) ?? 0, beaten));
+    const key = JSON.stringify([table, at[1], metric, place.row.group]);
+    if (!columns.has(key)) columns.set(key, new Map());
+    const best = columns.get(key);
+    // A client side alone is averaged as in FedAvg.
+    const name = parts.length > 1 && parts[0] === "fedavg" ? parts[1] : place.row.method;
+    best.set(name, Math.min(best.get(name) ?? Infinity, rank[0]));
   }
-  const shares = [...columns.values()];
-  if (!shares.length) return null;
-  return {
-    beaten: (100 * shares.reduce((sum, share) => sum + share, 0)) / shares.length,
-    first: shares.filter((share) => share === 1).length,
-    columns: shares.length,
-  };
+  return [...columns.values()];
+}
+
+/**
+ * By method and combination: the mean share of its rivals, the other methods of a column of test
+ * accuracy, that it beats, and in how many of the columns it is first. A tie counts half.
+ */
+function standings() {
+  const found = {};
+  for (const best of columnsOfRivals()) {
+    if (best.size < 2) continue;
+    for (const [name, own] of best) {
+      const others = [...best].filter(([other]) => other !== name);
+      const won = others.map(([, rank]) => (rank === own ? 0.5 : Number(rank > own)));
+      const share = won.reduce((sum, one) => sum + one) / others.length;
+      const one = (found[name] ??= { beaten: 0, first: 0, columns: 0 });
+      one.beaten = (one.beaten * one.columns + 100 * share) / (one.columns + 1);
+      one.first += Math.min(...won);
+      one.columns += 1;
+    }
+  }
+  return found;
+}
+
+function standingWords({ beaten, first, columns }) {
+  return `beats ${number(beaten, 0)} % of its rivals; first in ${first} of ${columns} columns`;
 }
 
 /** The list of methods. */
 export function methodsView() {
-  const lines = Object.entries(known.index.methods).map(([name, method]) => {
-    const found = standing(cellsOf(name));
-    return { name, method, found };
-  });
+  const found = standings();
+  const { methods } = known.index;
+  const lines = [...new Set([...Object.keys(methods), ...Object.keys(found)])].map((name) => ({
+    name,
+    reference: methods[name]?.reference ?? "a combination",
+    bound: methods[name]?.bound,
+    found: found[name],
+  }));
   const ordered = lines.toSorted(
     (a, b) => (b.found?.beaten ?? -1) - (a.found?.beaten ?? -1) || a.name.localeCompare(b.name),
   );
@@ -51,7 +77,7 @@ export function methodsView() {
     ["method", "reference", "rivals beaten (%)", "first", "columns"],
     ...ordered.map((one) => [
       one.name,
-      one.method.reference,
+      one.reference,
       one.found && number(one.found.beaten),
       one.found?.first,
       one.found?.columns,
@@ -62,22 +88,22 @@ export function methodsView() {
     el(
       "p",
       { class: "intro" },
-      "In order of the share of its rivals that a method beats, a mean over the columns of this scale’s tables in which it has a test accuracy beside others’.",
+      "Ordered by the share of its rivals that a method beats: the mean over the columns of test accuracy in this scale’s tables. Rivals are the other methods and combinations in the column. A tie counts half, and of several rows of a method the best counts. Bounds are not ranked: the oracle and methods that pool all samples.",
     ),
     el(
       "div",
       { class: "row" },
-      el("p", { class: "tally" }, `${lines.length} methods`),
+      el("p", { class: "tally" }, `${Object.keys(methods).length} methods`),
       download("methods.csv", rows),
     ),
     listing(
       "list",
       ["Method", "Source", "Rivals beaten", "First"],
-      ordered.map(({ name, method, found }) =>
+      ordered.map(({ name, reference, bound, found }) =>
         row(
           el("a", { href: address("method", { name }) }, name),
-          method.reference,
-          found ? bar(found.beaten) : "not ranked",
+          reference,
+          found ? bar(found.beaten) : bound ? "a bound" : "not ranked",
           found ? `${found.first} of ${found.columns}` : "",
         ),
       ),
@@ -102,16 +128,18 @@ export function methodView(query) {
       el("h1", {}, "No such method"),
       el("p", {}, el("a", { href: "#methods" }, "All methods")),
     ];
+  const found = standings();
+  const together = names.length > 1 && found[names.join("+")];
   return [
     crumbs("#methods", "Methods", names.join(" + ")),
-    ...names.flatMap((name, n) => page(name, n, query.get("option"))),
+    together ? facts([["Standing of both", standingWords(together)]]) : null,
+    ...names.flatMap((name, n) => page(name, n, query.get("option"), found[name])),
   ];
 }
 
-function page(name, n, option) {
+function page(name, n, option, found) {
   const method = known.index.methods[name];
   const cells = cellsOf(name);
-  const found = standing(cells);
   const paragraphs = method.about.split("\n\n");
   const { fidelity } = known.index;
   const choices = method.title && `Fidelity, ${method.title}`;
@@ -123,11 +151,7 @@ function page(name, n, option) {
       ["Sides", method.sides.join(" and ")],
       ["Revision", method.revision],
       ["Code", method.file],
-      [
-        "Standing",
-        found &&
-          `beats ${number(found.beaten, 0)} % of its rivals; first in ${found.first} of ${found.columns} columns`,
-      ],
+      ["Standing", found ? standingWords(found) : method.bound ? "a bound, not ranked" : null],
       ["Choices", choices && fidelity ? el("a", { href: fidelity }, choices) : choices],
     ]),
     paragraphs.length > 1
@@ -200,7 +224,7 @@ function ranks(cells) {
         `${cell.ours} ${cell.unit}`,
         cell.spread || "–",
         cell.verdict ? badge(cell.verdict) : "–",
-        `${cell.rank[0]} of ${cell.rank[1]}`,
+        rankWords(cell),
       );
     }),
   );

@@ -27,6 +27,13 @@ export function number(value, decimals = 1) {
   return value === null || value === undefined ? "–" : value.toFixed(decimals);
 }
 
+/** A cell's rank in its column, and the seeds that it is over, if not all; null without a rank. */
+export function rankWords({ rank, rank_seeds: seeds }) {
+  if (!rank) return null;
+  const over = seeds.length ? ` over seed${seeds.length > 1 ? "s" : ""} ${seeds.join(", ")}` : "";
+  return `${rank[0]} of ${rank[1]}${over}`;
+}
+
 /** A time in its two largest units. */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "";

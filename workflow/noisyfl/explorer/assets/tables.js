@@ -22,8 +22,8 @@ const CSV = [
   ...["published", "difference", "verdict", "as published", "runs"],
 ];
 
-/** The view of the tables. */
-export function tablesView(query) {
+/** The view of the tables, drawn at once at least up to the table `left`. */
+export function tablesView(query, left) {
   const asked = Object.fromEntries(query);
   const first = query.get("table") === null ? -1 : cellOf(query);
   const list = el("div", { class: "tables" });
@@ -37,7 +37,7 @@ export function tablesView(query) {
       .map((table) => partOf(table, found))
       .filter((part) => part.cells.length);
     shown = parts.flatMap((part) => part.cells);
-    build(list, parts, first);
+    build(list, parts, first, left);
     const words = `${count(shown.length, "cell")} in ${count(parts.length, "table")}`;
     tally.textContent = parts.length ? words : "Nothing fits. Take a filter away.";
     say(tally.textContent);
@@ -70,6 +70,7 @@ export function tablesView(query) {
 function introduction(scale) {
   const { index } = known;
   const { note } = index.scales[scale];
+  const cells = cellsAt(scale).map((n) => index.cells[n]);
   const none = index.runs.length
     ? null
     : el(
@@ -84,8 +85,8 @@ function introduction(scale) {
     el(
       "p",
       {},
-      index.cells.some((cell) => cell.published !== null)
-        ? `Our number, the published one in brackets${verdicts(index)}. `
+      cells.some((cell) => cell.published !== null)
+        ? `Our number, the published one in brackets${verdicts(cells)}. `
         : "",
       "Choose a cell to see how it was computed.",
     ),
@@ -93,10 +94,17 @@ function introduction(scale) {
   );
 }
 
-/** The signs of the verdicts that occur, and what they mean. */
-function verdicts(index) {
-  const occur = new Set(index.cells.map((cell) => cell.verdict));
-  const signs = Object.entries(index.signs).filter(([verdict]) => occur.has(verdict));
+/** The numbers of the cells of a scale. */
+function cellsAt(scale) {
+  return known.index.tables
+    .filter((table) => table.scale === scale)
+    .flatMap((table) => table.rows.flatMap((row) => row.cells));
+}
+
+/** The signs of the verdicts of some cells, and what they mean. */
+function verdicts(cells) {
+  const occur = new Set(cells.map((cell) => cell.verdict));
+  const signs = Object.entries(known.index.signs).filter(([verdict]) => occur.has(verdict));
   return signs.length
     ? `, and how they compare: ${signs.map(([verdict, sign]) => `${sign} ${verdict}`).join(", ")}`
     : "";
@@ -155,9 +163,11 @@ function papers(asked) {
 }
 
 function filters(asked, change) {
-  const every = known.index.cells.map((_, n) => traits(n));
+  const every = cellsAt(scaleOf(asked)).map(traits);
+  // A value that was chosen at another scale stays, so that it is seen and can be taken away.
   const values = (name) => {
-    return anyOf([...new Set(every.map((one) => one[name]))].filter(Boolean).toSorted());
+    const found = new Set([...every.map((one) => one[name]), asked[name]]);
+    return anyOf([...found].filter(Boolean).toSorted());
   };
   let timer = 0;
   const later = (text) => {
@@ -198,13 +208,12 @@ function partOf(table, found) {
   return { table, lines, columns, cells, fits };
 }
 
-/** Draw what is seen first at once, and the rest when the browser has time for it. */
-function build(list, parts, first) {
-  let drawn = 0;
+/** Draw what is seen first at once, with the table `left`; the rest when the browser has time. */
+function build(list, parts, first, left) {
   let next = 0;
-  const more = () => {
+  const more = (least) => {
     const sections = [];
-    for (const end = drawn + AT_ONCE; next < parts.length && drawn < end; next += 1) {
+    for (let drawn = 0; next < parts.length && (drawn < AT_ONCE || next <= least); next += 1) {
       sections.push(section(parts[next], first));
       drawn += parts[next].cells.length;
     }
@@ -212,12 +221,12 @@ function build(list, parts, first) {
   };
   const later = () => {
     if (list.parts !== parts || next === parts.length) return;
-    more();
+    more(-1);
     setTimeout(later);
   };
   list.parts = parts;
   list.replaceChildren();
-  more();
+  more(parts.findIndex(({ table }) => table.name === left));
   setTimeout(later);
 }
 
@@ -227,6 +236,7 @@ function count(n, noun) {
 
 function section({ table, lines, columns, fits }, first) {
   const groups = lines.some((row) => row.group);
+  const trials = mostTrials(table);
   const made = el(
     "section",
     { "aria-labelledby": table.name },
@@ -252,7 +262,9 @@ function section({ table, lines, columns, fits }, first) {
         el(
           "tbody",
           {},
-          lines.map((row, r) => line(row, r ? lines[r - 1] : null, columns, fits, groups, first)),
+          lines.map((row, r) =>
+            line(row, r ? lines[r - 1] : null, columns, fits, groups, first, trials),
+          ),
         ),
       ),
     ),
@@ -265,6 +277,11 @@ function section({ table, lines, columns, fits }, first) {
   );
   made.querySelector("td a")?.setAttribute("tabindex", "0");
   return made;
+}
+
+/** Whether a column is a mean of others. */
+function isMean(table, c) {
+  return table.rows.some((row) => known.index.cells[row.cells[c]].averages);
 }
 
 function head(table, columns) {
@@ -290,12 +307,25 @@ function head(table, columns) {
       "tr",
       {},
       el("th", { scope: "col" }, "Method"),
-      columns.map((c) => el("th", { scope: "col" }, table.columns[c].label)),
+      columns.map((c) =>
+        el(
+          "th",
+          { scope: "col" },
+          table.columns[c].label,
+          isMean(table, c) ? el("span", { class: "group" }, "± over columns, not seeds") : null,
+        ),
+      ),
     ),
   );
 }
 
-function line(row, before, columns, fits, groups, first) {
+/** By column of a table, the most trials that a cell has. */
+function mostTrials(table) {
+  const trials = (row, c) => known.index.cells[row.cells[c]].runs.length;
+  return table.columns.map((_, c) => Math.max(0, ...table.rows.map((row) => trials(row, c))));
+}
+
+function line(row, before, columns, fits, groups, first, trials) {
   const name = groups && row.group ? row.label : row.name;
   const opens = groups && row.group !== (before?.group ?? "");
   const method = known.index.methods[row.method] ? address("method", { name: row.method }) : null;
@@ -310,15 +340,17 @@ function line(row, before, columns, fits, groups, first) {
       head,
     ),
     columns.map((c) =>
-      el("td", { class: fits(row.cells[c]) ? null : "off" }, content(row.cells[c], first)),
+      el("td", { class: fits(row.cells[c]) ? null : "off" }, content(row.cells[c], first, trials[c])),
     ),
   );
 }
 
-/** What stands in a cell: a link, unless there is nothing at all. */
-function content(number, first) {
+/** What stands in a cell: a link, unless there is nothing at all. Fewer trials than `most` are said. */
+function content(number, first, most) {
   const cell = known.index.cells[number];
   if (!cell.ours && !cell.printed) return null;
+  const { length } = cell.runs;
+  const fewer = length && length < most ? count(length, "trial") : "";
   const words = [
     el(
       "span",
@@ -328,6 +360,7 @@ function content(number, first) {
     ),
     cell.printed ? el("span", { class: "printed" }, `(${cell.printed})`) : null,
     cell.against ? el("span", { class: `against ${colour(cell.verdict)}` }, cell.against) : null,
+    fewer ? el("span", { class: "trials" }, fewer) : null,
   ];
   const failed = Object.keys(cell.failed).length;
   const { row, column } = placeOf(number);
@@ -336,6 +369,7 @@ function content(number, first) {
     cell.printed ? `published ${cell.printed}` : "",
     cell.difference === null ? "" : `difference ${cell.against.split(" ")[0]}`,
     cell.verdict,
+    fewer,
     failed ? `${failed} failed` : "",
   ];
   return el(
@@ -350,14 +384,22 @@ function content(number, first) {
   );
 }
 
-/** One cell of a table is reached with the tabulator, the others from it with the arrows. */
+/**
+ * One cell of a table is reached with the tabulator, the others from it with the arrows, and with
+ * Home and End, which go to the ends of its row.
+ */
 function arrows(event) {
-  const steps = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
+  const steps = {
+    ...{ ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] },
+    ...{ Home: [0, 1], End: [0, -1] },
+  };
   const step = steps[event.key];
   const cell = event.target.closest?.("td");
   if (!step || !cell || event.altKey || event.ctrlKey || event.metaKey) return;
   const body = [...cell.closest("tbody").rows];
   let [r, c] = [body.indexOf(cell.parentNode), cell.cellIndex];
+  if (event.key === "Home") c = 0;
+  if (event.key === "End") c = cell.parentNode.cells.length;
   for (;;) {
     r += step[0];
     c += step[1];
