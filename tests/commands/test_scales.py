@@ -178,7 +178,7 @@ def test_runs_of_other_sources_are_archived_only_with_their_commit(scale, monkey
     results = trained(scale)
     path = next((results / "runs").glob("*/provenance.json"))
     write_provenance(path, {**json.loads(path.read_text()), "source_digest": "0" * 64})
-    with pytest.raises(BadInput, match=r"made by other sources \(000000000000\) than these"):
+    with pytest.raises(BadInput, match=r"trained by other sources \(000000000000\) than these"):
         scales.archive_runs(scale, results, commit=None)
     assert path.exists()
 

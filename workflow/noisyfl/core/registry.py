@@ -242,7 +242,7 @@ def check_hooks(cls: type, bases: Sequence[type], of: str) -> None:
             continue
         if not issubclass(cls, base_of[name]):
             raise BadInput(
-                f"{of}{name} is a hook of a {base_of[name].__name__}, and {cls.__name__} is none"
+                f"{of}{name} is a hook of a {base_of[name].__name__}, which {cls.__name__} is not"
             )
         takes = ", ".join(inspect.signature(function).parameters)
         given = ", ".join(inspect.signature(hooks[name]).parameters)
