@@ -9,6 +9,7 @@ from noisyfl.core import plugins
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noise.label_noise import LABEL_NOISES
+from noisyfl.specs.spec import canonical_run
 from outside import as_before
 
 pytestmark = pytest.mark.usefixtures("forgotten")
@@ -79,18 +80,89 @@ def test_a_spec_of_another_revision_is_refused(tmp_path):
         LABEL_NOISES.build({"name": "own", "revision": 2})
 
 
-def test_the_folder_of_a_file_does_not_matter_and_its_text_does_while_revision_is_0(tmp_path):
-    texts = [NOISE.format(name="own", revision=0)] * 2 + [
-        NOISE.format(name="own", revision=0) + "#"
-    ]
+EVERY_KIND = """
+import noisyfl.method as fl
+from noisyfl.data.noise.label_noise import LABEL_NOISES, Symmetric
+from noisyfl.data.noise.noise_level import NOISE_LEVELS, Constant
+from noisyfl.data.partitioning.partition import IID, PARTITIONS
+from noisyfl.models.cnn import Cnn
+from noisyfl.models.model import MODELS
+
+
+@fl.METHODS.register("own_method")
+class OwnMethod(fl.ClientSide):
+    "Cross-entropy."
+
+
+@MODELS.register("own_model")
+class OwnModel(Cnn):
+    "A network."
+
+
+@LABEL_NOISES.register("own_noise")
+class OwnNoise(Symmetric):
+    "Flips."
+
+
+@NOISE_LEVELS.register("own_level")
+class OwnLevel(Constant):
+    "A level."
+
+
+@PARTITIONS.register("own_partition")
+class OwnPartition(IID):
+    "Shares."
+"""
+SETTING = {
+    "dataset": "digits",
+    "partition": "own_partition(clients=5)",
+    "label_noise": "own_noise",
+    "noise_level": "own_level(level=0.2)",
+    "model": "own_model",
+    "augmentation": "none",
+    "normalization": "dataset",
+    "schedule": {
+        "rounds": 1,
+        "participation": 1.0,
+        "local_epochs": 1,
+        "batch_size": 10,
+        "learning_rate": 0.1,
+        "momentum": 0.0,
+    },
+    "method": "own_method",
+    "seed": 1,
+}
+
+
+def test_an_edit_of_any_component_without_a_revision_makes_other_runs(tmp_path):
+    texts = (
+        *(EVERY_KIND, EVERY_KIND, "# Words.\n" + EVERY_KIND),
+        EVERY_KIND.replace("Cross-entropy.", "In other words."),
+        EVERY_KIND + "\nslope = 2",
+    )
     found = []
     for number, text in enumerate(texts):
         (tmp_path / str(number)).mkdir()
         with as_before():
             plugins.load([file_of(tmp_path / str(number), text)])
-            found.append(LABEL_NOISES.build("own").canonical()["revision"])
-    assert found[0] == found[1] != found[2]
-    assert found[0].startswith("0-")
+            spec = canonical_run(SETTING, "test")
+        parts = {**spec, **spec["noisy_partition"]}
+        kinds = ("method", "model", "label_noise", "noise_level", "partition")
+        found.append({kind: parts[kind]["revision"] for kind in kinds})
+    before, *same, edited = found
+    assert same == [before] * 3
+    for kind, revision in before.items():
+        assert revision.startswith("0-")
+        assert edited[kind] != revision
+
+
+def test_a_revision_stands_for_the_code(tmp_path):
+    found = []
+    for text in (OWN, OWN + "slope = 2\n"):
+        with as_before():
+            plugins.load([file_of(tmp_path, text)])
+            found.append(LABEL_NOISES.build("own").canonical())
+    assert found == [{"name": "own", "revision": 1}] * 2
 
 
 def test_an_installed_package_is_loaded_and_named_with_its_version(package):

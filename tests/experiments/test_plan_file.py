@@ -124,7 +124,7 @@ def test_it_is_made_anew_if_a_plugin_changes_and_read_without_importing_it(place
     assert place.plan(paper, config) == made
     assert "one_layer" not in MODELS.classes
     assert len(place.said) == 1
-    plugin.write_text(PARTS.replace("    minimum = 1", "    minimum = 1\n    revision = 2"))
+    plugin.write_text(PARTS.replace("revision = 1\n    width", "revision = 2\n    width"))
     with as_before():
         again = place.plan(paper, config)
     assert len(place.said) == 2
@@ -169,8 +169,8 @@ LINEAR, CALL = "nn.Linear(pixels, width)", "self.classifier(self.features(images
     ("width", "old", "new", "expected"),
     [
         (5, "def features(", "def feature(", "one_layer: got a module without features(images)"),
-        (6, "nn.Flatten(), ", "", "my_parts.py, line 32: RuntimeError: "),
-        (7, "self.body(images)", "images.flatten(1)", "my_parts.py, line 35: RuntimeError: "),
+        (6, "nn.Flatten(), ", "", "my_parts.py, line 33: RuntimeError: "),
+        (7, "self.body(images)", "images.flatten(1)", "my_parts.py, line 36: RuntimeError: "),
         (32, "self.body(images)", "images", "features(images) gives [2, 3, 32, 32] for"),
         (8, CALL, "(self.features(images))", "the module gives [2, 8] for two images"),
         (9, CALL, f"{CALL}.log_softmax(1)", "gives something else than `classifier` does"),

@@ -5,7 +5,8 @@ import shutil
 
 import pytest
 
-from noisyfl.specs import catalogue, sources
+from noisyfl.core import code
+from noisyfl.specs import catalogue
 from noisyfl.specs.catalogue import canonical_method, digests, edited_methods, methods
 
 
@@ -21,15 +22,15 @@ def test_every_methods_code_is_that_of_its_revision():
 def package(tmp_path, monkeypatch):
     """A copy of the methods' sources, which may be edited."""
     copy = tmp_path / "noisyfl"
-    shutil.copytree(sources.PACKAGE / "methods", copy / "methods")
+    shutil.copytree(code.PACKAGE / "methods", copy / "methods")
     methods()  # read before from the real ones
     recorded = tmp_path / "digests.json"
     recorded.write_text(json.dumps(digests(methods())))
     monkeypatch.setattr(catalogue, "DIGESTS", recorded)
-    monkeypatch.setattr(sources, "PACKAGE", copy)
-    sources.method_digest.cache_clear()
+    monkeypatch.setattr(code, "PACKAGE", copy)
+    code.code_digest.cache_clear()
     yield copy
-    sources.method_digest.cache_clear()
+    code.code_digest.cache_clear()
 
 
 def edit(package, file, old, new):
@@ -37,7 +38,7 @@ def edit(package, file, old, new):
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
-    sources.method_digest.cache_clear()
+    code.code_digest.cache_clear()
 
 
 USED = ("krum", "dividemix")

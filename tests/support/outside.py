@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from noisyfl.core import plugins
+from noisyfl.core.code import code_digest
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide
@@ -30,6 +31,7 @@ class Halves(ClientSide):
     """Cross-entropy, times a factor."""
 
     reference = "of one's own"
+    revision = 1
     factor: float = option(0.5, doc="of the loss", above=0)
 
     def losses(self, logits, target):
@@ -54,6 +56,7 @@ class OneLayer(Model):
     """One hidden layer."""
 
     minimum = 1
+    revision = 1
     width: int = option(32, doc="of the hidden layer", at_least=1)
 
     def build(self, shape, classes):
@@ -64,6 +67,8 @@ class OneLayer(Model):
 @LABEL_NOISES.register("zeroed")
 class Zeroed(LabelNoise):
     """A client's first labels become the first class, as many as its level says."""
+
+    revision = 1
 
     def flip(self, clients, levels, context):
         given = [labels.copy() for labels in clients]
@@ -117,5 +122,6 @@ def as_before():
                 del sys.modules[name]
         for registry in (METHODS, *REGISTRIES.values()):
             registry.forget_built()
+        code_digest.cache_clear()
         plugins._loaded.clear()
         plugins._loaded.update(loaded)

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from pydantic import Field
 
+from noisyfl.core.code import code_digest
 from noisyfl.core.options import BadInput, check_keys, closest, did_you_mean, find
 from noisyfl.core.plugins import COMPONENTS, add, plugin_of
 from noisyfl.core.typed import Typed, extra_of
@@ -41,7 +42,7 @@ class Component(Typed):
         name: set by the registry.
         revision: of a method, or a plugin's component: raised when the arithmetic changes; runs of
             older revisions go stale. As long as it is 0, the component is being written, and each
-            edit of its code makes new runs.
+            edit of its code makes new runs. A plugin's component that names none has 0.
         variants: named sets of options, as the papers' ablations have them.
     """
 
@@ -62,7 +63,7 @@ class Component(Typed):
         if not isinstance(raw, Mapping):
             return raw
         options = dict(raw)
-        revision = cls.revision_in_specs()
+        revision = cls.revision_or_digest() if plugin_of(cls.__module__) else None
         if revision is not None and options.pop("revision", revision) != revision:
             raise BadInput(
                 f"got {raw['revision']!r}, expected {revision!r}, that of the plugin here",
@@ -100,20 +101,19 @@ class Component(Typed):
         return self.model_dump(mode="json")
 
     @classmethod
-    def revision_in_specs(cls) -> int | str | None:
-        """The revision of a plugin's component, or if that is 0, what stands for it: part of the
-        plugin's digest. None for this package's own components, which have one revision together.
+    def revision_or_digest(cls) -> int | str:
+        """What stands for the component's arithmetic in a spec: its revision, or as long as that is
+        0, part of the digest of its code, so that each edit makes other runs.
         """
-        plugin = plugin_of(cls.__module__)
-        if plugin is None:
-            return None
-        return cls.revision or f"0-{plugin.sha256[:12]}"
+        return cls.revision or f"0-{code_digest(cls.__module__)[:12]}"
 
     def canonical(self) -> dict[str, Any]:
-        """``{"name": ..., option: value, ...}`` as JSON has it."""
-        revision = self.revision_in_specs()
-        known = {} if revision is None else {"revision": revision}
-        return {"name": self.name, **self.options(), **known}
+        """``{"name": ..., option: value, ...}`` as JSON has it, and of a plugin's component the
+        revision; this package's own, but for methods, have one revision together.
+        """
+        of_plugin = plugin_of(type(self).__module__) is not None
+        revision = {"revision": self.revision_or_digest()} if of_plugin else {}
+        return {"name": self.name, **self.options(), **revision}
 
     @classmethod
     def check_options(cls, raw: Any, where: str = "") -> None:
@@ -173,6 +173,9 @@ class Registry(Generic[C]):
             self._check(name, cls)
             add(self.classes, self.kind, name, cls)
             cls.name = name
+            # An inherited revision says nothing of the code here, which may change at any time.
+            if plugin_of(cls.__module__) and "revision" not in vars(cls):
+                cls.revision = 0
             return cls
 
         return register

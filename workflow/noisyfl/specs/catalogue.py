@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from noisyfl.core.code import code_digest, source_file
 from noisyfl.core.options import BadInput, find, within
 from noisyfl.core.places import PACKAGE
 from noisyfl.core.registry import parts_of, split_method
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Side
-from noisyfl.specs.sources import DIGESTS, method_digest, method_file
+from noisyfl.specs.sources import DIGESTS
 
 
 def methods() -> dict[str, type[Side]]:
@@ -56,7 +57,7 @@ def _canonical_part(raw: Mapping[str, Any], measures: Mapping[str, float] | None
     options = {key: value for key, value in raw.items() if key != "name"}
     with within(method.name):
         canonical = method.read(options, measures=measures).canonical()
-    return {**canonical, "revision": revision_of(method)}
+    return {**canonical, "revision": method.revision_or_digest()}
 
 
 def _combined(parts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -89,20 +90,9 @@ def _combined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     return {"name": f"{first}+{second}", "parts": parts}
 
 
-def revision_of(method: type[Side]) -> int | str:
-    """What stands for a method's arithmetic in a spec: its revision.
-
-    As long as that is 0, the method is being written: its digest stands there too, so that each
-    edit makes other runs.
-    """
-    if method.revision:
-        return method.revision
-    return f"0-{method_digest(method.__module__)[:12]}"
-
-
 def methods_digest(method: Mapping[str, Any]) -> str:
-    """SHA-256 of the code of a canonical method (:func:`method_digest` of all of its parts)."""
-    return method_digest(*sorted({methods()[part["name"]].__module__ for part in parts_of(method)}))
+    """SHA-256 of the code of a canonical method (:func:`code_digest` of all of its parts)."""
+    return code_digest(*sorted({methods()[part["name"]].__module__ for part in parts_of(method)}))
 
 
 def digests(names: Iterable[str]) -> dict[str, Any]:
@@ -110,7 +100,7 @@ def digests(names: Iterable[str]) -> dict[str, Any]:
     and the version of Python that they are of, since another version prints syntax trees otherwise.
     """
     own = {
-        name: {"revision": methods()[name].revision, "digest": method_digest(module)}
+        name: {"revision": methods()[name].revision, "digest": code_digest(module)}
         for name in sorted({*names} & methods().keys())
         if (module := methods()[name].__module__).startswith(f"{PACKAGE.name}.methods.")
     }
@@ -126,7 +116,7 @@ def edited_methods(names: Iterable[str]) -> list[str]:
     for name, method in now["methods"].items():
         known = recorded["methods"].get(name)
         if known and known["revision"] == method["revision"] and known != method:
-            path = method_file(methods()[name].__module__)
+            path = source_file(methods()[name].__module__)
             found.append(
                 f"{path.name if path else name}, or what it imports, was edited, and runs that "
                 "exist are not trained again: increase its `revision`, or set it to 0 during "

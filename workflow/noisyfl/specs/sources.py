@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
-import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -35,8 +33,8 @@ PAGE_SUFFIXES = (".css", ".jinja", ".js", ".py")
 """The file name endings of what makes pages and figures."""
 
 MESSAGE_MODULES = (
-    *("core/checked_yaml.py", "core/command_line.py", "core/log.py", "core/places.py"),
-    *("core/script.py", "core/text.py", "core/tracked.py"),
+    *("core/checked_yaml.py", "core/code.py", "core/command_line.py", "core/log.py"),
+    *("core/places.py", "core/script.py", "core/text.py", "core/tracked.py"),
 )
 """Modules in these subpackages that read configurations, write logs and CSV or say where files lie,
 and compute nothing."""
@@ -100,70 +98,3 @@ def _digest(sources: Mapping[str, Path]) -> str:
         digest.update(f"{name}\n".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-@functools.cache
-def method_digest(*modules: str) -> str:
-    """SHA-256 of the code of methods: the code of their modules, and of all modules among the
-    methods, or of the same plugin, that these import, but for comments, docstrings and layout.
-
-    Args:
-        modules: by name, ``noisyfl.methods.fedavg``.
-    """
-    digest = hashlib.sha256()
-    for name, code in sorted(_imported(modules).items()):
-        digest.update(f"{name}\n{code}\n".encode())
-    return digest.hexdigest()
-
-
-def method_file(module: str) -> Path | None:
-    """The source file of a module of methods; None if there is none."""
-    if module.startswith(f"{PACKAGE.name}."):
-        path = PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")
-        return path if path.exists() else None
-    try:
-        found = importlib.util.find_spec(module)
-    except (ImportError, ValueError):  # a name in a module, or a module without a spec
-        return None
-    return Path(found.origin) if found and found.origin else None
-
-
-def _imported(modules: tuple[str, ...]) -> dict[str, str]:
-    """The code of modules and of the methods' modules that they import, by name; of a plugin, all
-    of its modules that they import.
-    """
-    own = (f"{PACKAGE.name}.methods.", *(f"{module.partition('.')[0]}." for module in modules))
-    own = tuple(prefix for prefix in own if prefix != f"{PACKAGE.name}.")
-    found: dict[str, str] = {}
-    wanted = [*modules]
-    while wanted:
-        name = wanted.pop()
-        path = method_file(name)
-        if name in found or path is None:
-            continue
-        package = name if path.stem == "__init__" else name.rpartition(".")[0]
-        found[name], names = _code_and_imports(path.read_text(), package)
-        wanted += [name for name in names if f"{name}.".startswith(own)]
-    return found
-
-
-@functools.cache
-def _code_and_imports(text: str, package: str) -> tuple[str, list[str]]:
-    """The code of a module in a package without comments, docstrings and layout, and the names that
-    it may import: each that it names may be a module.
-    """
-    tree = ast.parse(text)
-    imported = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            imported += [alias.name for alias in node.names]
-        if isinstance(node, ast.ImportFrom):
-            module = node.module or ""
-            if node.level:
-                module = importlib.util.resolve_name("." * node.level + module, package)
-            imported += [module, *(f"{module}.{alias.name}" for alias in node.names)]
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            match node.body:
-                case [ast.Expr(value=ast.Constant(value=str())), *rest]:
-                    node.body = rest or [ast.Pass()]
-    return ast.unparse(tree), imported
