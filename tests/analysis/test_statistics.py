@@ -1,10 +1,11 @@
 """What a few seeds can tell: paired tests and Holm's correction."""
 
+import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import t as student
 
-from noisyfl.analysis.statistics import differences, holm, p_value
+from noisyfl.analysis.statistics import differences, draws_between_rounds, holm, p_value
 
 
 def test_a_difference_counts_on_both_sides():
@@ -43,3 +44,14 @@ def test_luck_that_all_methods_share_is_told_by_few_seeds():
     """How far differences vary is the same; one degree of freedom stands against forty."""
     assert significant_of(lambda row: 0.5 if row % 2 else -0.5) == 40
     assert significant_of(lambda row: 0.5) == 0
+
+
+def test_values_of_a_curve_are_drawn_as_far_apart_as_it_swings_and_not_as_it_rises():
+    rng = np.random.default_rng(0)
+    rise = np.linspace(10, 90, 200)
+    assert np.abs(draws_between_rounds(rise, rng)).max() < 1e-9
+    draws = draws_between_rounds(rise + rng.normal(0, 3, 200), rng)
+    assert not draws[:, 0].any()
+    assert draws[:, 1:].std() == pytest.approx(3, rel=0.15)
+    assert np.abs(np.corrcoef(draws[:5, 1:]) - np.eye(5)).max() < 0.15
+    assert not draws_between_rounds(rise[:2], rng).any()

@@ -264,6 +264,22 @@ def draws_of_mean(values: np.ndarray, count: int) -> np.ndarray:
     return np.append(mean, mean + values.std(ddof=1) / math.sqrt(count) * draws)
 
 
+def draws_between_rounds(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """How far each value of a curve may be off by itself, float64 [values, 1 + draws], of which the
+    first is 0.
+
+    The draws are normal. Their standard deviation follows from how far each value lies from the
+    mean of the values before and after it, which a steady rise does not change.
+
+    Args:
+        values: of a curve, float64 [values]; with fewer than three the draws are 0.
+    """
+    bends = np.diff(values, 2)  # of the variance of a value, each has 1 + 4 + 1
+    std = math.sqrt(np.mean(bends**2) / 6) if bends.size else 0.0
+    draws = rng.normal(0.0, std, (len(values), DRAWS))
+    return np.insert(draws, 0, 0.0, axis=1)
+
+
 def draws_of_deviation(std: float, count: int, rng: np.random.Generator) -> np.ndarray:
     """A standard deviation, and draws of what that of all trials might be, float64 [1 + draws].
 

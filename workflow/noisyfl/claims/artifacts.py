@@ -20,6 +20,7 @@ from noisyfl.analysis.pairs import PAIRS
 from noisyfl.analysis.runs import Run, read_run
 from noisyfl.analysis.same_start import start_of
 from noisyfl.analysis.spreads import Spreads
+from noisyfl.analysis.statistics import draws_between_rounds
 from noisyfl.claims.labels import WORK, Label
 from noisyfl.claims.lines import Line, cells_and_lines, lines_of
 from noisyfl.claims.numbers import Entry
@@ -27,6 +28,7 @@ from noisyfl.claims.query import Query
 from noisyfl.claims.sources import Group, Source, Trials, draws_of_error, pooled
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.options import find
+from noisyfl.core.randomness import stream
 from noisyfl.data import noisy_partition
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.specs.descriptions import Description
@@ -170,11 +172,13 @@ def _by_work(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Iterat
     work, values, _ = mean_curve(trials, metric, unit)
     if unit == "ordinary_rounds":
         work = 100 * work / trials[0].spec["schedule"]["rounds"]
-    # A trial that lies higher than others does so along its whole curve.
+    values = METRICS[metric].factor * values
+    # A trial that lies higher than others does so along its whole curve, which also swings.
     errors = artifacts.errors(line, metric, dict.fromkeys(seeds, math.nan), of_curves=True)
-    for at, value in zip(work, METRICS[metric].factor * values, strict=True):
+    swings = draws_between_rounds(values, stream(0, "between rounds", *line.runs, metric))
+    for at, value, swing in zip(work, values, swings, strict=True):
         labels = {**line.labels, "metric": metric, WORK: round(float(at), 3)}
-        yield Entry(labels, value + errors, line.place)
+        yield Entry(labels, value + errors + swing, line.place)
 
 
 def _of_clients(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
