@@ -3,6 +3,8 @@
 import csv
 import os
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +13,13 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from noisyfl.__main__ import main
-from noisyfl.analysis.audit import samples_of, suspected
+from noisyfl.analysis.audit import clients_of, samples_of, suspected
+from noisyfl.commands.audit import not_diverged
 from noisyfl.core.artifacts import read_table
+from noisyfl.data.datasets.own_images import RequestedImages
+from noisyfl.data.datasets.parts import read_part
+from noisyfl.data.own_files import OwnFiles
+from small_runs import spec_of
 
 CLIENTS, WRONG, TRAIN = 5, 5, 1_400
 
@@ -116,17 +123,52 @@ def test_runs_are_audited_again_without_training(audited, monkeypatch, capsys):
 def test_an_audit_of_fewer_clients_leaves_no_page_of_others(audited, monkeypatch):
     folder, _ = audited
     monkeypatch.chdir(folder)
-    stale = folder / "again" / f"client_{CLIENTS}.html"
+    stale, foreign = (folder / "again" / f"client_{name}.html" for name in (CLIENTS, "list"))
     stale.parent.mkdir(exist_ok=True)
     stale.touch()
+    foreign.touch()
     run, *_ = (path.name for path in (folder / "results" / "runs").iterdir())
     monkeypatch.setattr(sys, "argv", ["noisyfl", "audit", run, "--to", "again"])
     main()
-    pages = {f"client_{client}.html" for client in range(CLIENTS)}
+    pages = {foreign.name, *(f"client_{client}.html" for client in range(CLIENTS))}
     assert {path.name for path in stale.parent.glob("client_*.html")} == pages
     monkeypatch.setattr(sys, "argv", ["noisyfl", "audit", run, run])
     with pytest.raises(SystemExit, match=f"RUN: .*{run}"):
         main()
+
+
+@pytest.mark.slow
+def test_names_of_an_audit_may_be_read_as_labels_and_clients(audited, monkeypatch):
+    """Its rows have an order of their own, which is not that of the dataset."""
+    folder, _ = audited
+    monkeypatch.chdir(folder)
+    own = OwnFiles(Path("data"), Path("results"))
+    facts = own.images(RequestedImages(path="mine/train.csv", test="mine/test.csv"))
+    path = str(folder / "audit" / "samples.csv")
+    kept = own.load(own.labels(path, "given_label", facts))["label"]
+    part = read_part(own.results.data(facts.name, "train"))
+    assert kept.tolist() == part.labels.tolist()
+    assert own.clients(path, facts) == own.clients("mine/sites.csv", facts)
+
+
+@pytest.mark.slow
+def test_a_run_that_diverged_is_named_with_a_remedy(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["--method", "fedavg", "--learning-rate", "1e30", "--rounds", "2"]
+    words += ["--participation", "0.2", "--model", "cnn2conv", "--device", "cpu"]
+    monkeypatch.setattr(sys, "argv", ["noisyfl", "audit", *words, "--jobs", "1"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert str(ended.value.code).startswith("error: fedavg on digits")
+    assert str(ended.value.code).endswith("a smaller --learning-rate helps")
+
+
+def test_the_runs_that_did_not_diverge_are_audited(capsys):
+    diverged, other = (
+        SimpleNamespace(diverged=one, spec=spec_of("fedavg")) for one in (True, False)
+    )
+    assert not_diverged([diverged, other]) == [other]
+    assert "Warning: fedavg on digits" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -203,6 +245,15 @@ def test_a_label_is_suspected_where_another_is_as_probable_as_it_usually_is():
     assert suspected(first).tolist() == [False, True, False]
     # Samples with the label 1 have it with 0.8 on average.
     assert not suspected(first.assign(suggested_probability=[0.9, 0.79, 0.8])).any()
+
+
+def test_a_client_has_the_labels_that_more_than_half_of_the_runs_suspect():
+    found = judgements(suspected=[False, True, True, False, False, True])
+    found = pd.concat([found, found.tail(3).assign(run="c")])
+    for runs, expected in ((["a"], 2), (["a", "b"], 1), (["a", "b", "c"], 1)):
+        some = found[found["run"].isin(runs)]
+        clients = clients_of(some, samples_of(some, ["cat", "dog"]), [])
+        assert clients["suspected"].tolist() == [expected]
 
 
 def test_runs_agree_or_do_not():

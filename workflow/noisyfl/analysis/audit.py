@@ -123,7 +123,7 @@ def clients_of(
     """The clients, the noisiest one first.
 
     Returns:
-        ``client``, ``samples``, ``suspected`` (the number of labels that at least half of the runs
+        ``client``, ``samples``, ``suspected`` (the number of labels that more than half of the runs
         suspect), ``noise_level`` (the share of suspected labels, mean over the runs),
         ``left_out`` and ``relabelled`` (the shares that methods left out and relabelled, mean over
         the runs; NaN where none selects), ``method_noise_level`` (the methods' own estimates at the
@@ -135,7 +135,7 @@ def clients_of(
     found = pd.DataFrame(
         {
             "samples": samples.groupby("client").size(),
-            "suspected": (2 * samples["suspected_by"] >= samples["runs"])
+            "suspected": (2 * samples["suspected_by"] > samples["runs"])
             .groupby(samples["client"])
             .sum(),
             "noise_level": by_client["suspected"].mean(),

@@ -14,7 +14,7 @@ import pandas as pd
 
 from noisyfl.analysis.audit import clients_of, read_label_judgements, samples_of
 from noisyfl.analysis.frame import write_frame
-from noisyfl.analysis.runs import read_run
+from noisyfl.analysis.runs import Run, read_run
 from noisyfl.commands.compare import Places
 from noisyfl.commands.parser import FLAGS
 from noisyfl.commands.runs import make_inputs, make_partition
@@ -96,7 +96,9 @@ def audit_labels(
                     check_level_is_given(spec["method"], "is what an audit is to find")
     _check_clients(specs, own, download)
     _train([replace(places.job(spec), keep_labels=True) for spec in specs], places, own)
-    found = [read_run(identity(spec), places.results.run(identity(spec))) for spec in specs]
+    found = not_diverged(
+        [read_run(identity(spec), places.results.run(identity(spec))) for spec in specs]
+    )
     judgements = read_label_judgements(found)
     facts = dataset(specs[0]["noisy_partition"]["dataset"])
     samples = samples_of(judgements, facts.classes)
@@ -210,6 +212,17 @@ def _train(jobs: Sequence[TrainingJob], places: Places, own: OwnFiles) -> None:
         sys.exit(130)
     if failures:
         sys.exit("\n".join(failures))
+
+
+def not_diverged(runs: Sequence[Run]) -> list[Run]:
+    """The runs that have an audit; :class:`BadInput` if all diverged."""
+    remedy = "diverged, so that it says nothing of labels; a smaller --learning-rate helps"
+    diverged = [f"{describe_run(run.spec)} {remedy}" for run in runs if run.diverged]
+    if len(diverged) == len(runs):
+        raise BadInput(diverged[0])
+    for words in diverged:
+        print(f"Warning: {words}", file=sys.stderr)
+    return [run for run in runs if not run.diverged]
 
 
 def _text(samples: pd.DataFrame, clients: pd.DataFrame) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,8 @@ def write_pages(
             **_shown(own, OF_CLIENT, names, picture),
         }
     for page in folder.glob("client_*.html"):
-        if page.name not in pages:  # of an audit of more clients
+        of_client = re.fullmatch(r"client_\d+\.html", page.name)
+        if of_client and page.name not in pages:  # of an audit of more clients
             page.unlink()
     for name, values in pages.items():
         write_text(folder / name, render("audit.html", **values))
