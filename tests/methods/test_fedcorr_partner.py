@@ -194,9 +194,7 @@ def test_every_partner_trains_in_the_third_stage(partner, tmp_path):
 
 
 def test_only_a_server_side_can_stand_behind():
-    with pytest.raises(
-        BadInput, match="fedcorr\\+fedprox: what stands behind fedcorr needs a serv"
-    ):
+    with pytest.raises(BadInput, match="fedcorr\\+fedprox: a method added to fedcorr needs a serv"):
         canonical_method("fedcorr+fedprox", "test")
     assert canonical_method("fedcorr+fedavg", "test") != canonical_method("fedcorr", "test")
     # Behind a server side alone, FedAvg is what trains the clients anyway.

@@ -195,7 +195,7 @@ def test_snakedeploy_makes_a_folder_that_prints_a_table(installed, bare, tmp_pat
     assert "Traceback" not in said
     planned = installed.snakemake(folder, "--dry-run", **hub)
     assert re.search(r"^table +3$", planned, re.MULTILINE)
-    assert "expected a module and a package of one version" not in planned
+    assert "expected a module and a package of the same version" not in planned
     own_scale(folder)
     path = folder / "workflow" / "Snakefile"
     path.write_text(path.read_text().replace("config/config.yaml", "mine.yaml"))
