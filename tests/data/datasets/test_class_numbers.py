@@ -271,6 +271,33 @@ def test_letters_of_either_case_are_classes_of_their_own():
     assert names_of([2, 0, 0]) == ["0", "1", "2"]
 
 
+@pytest.mark.parametrize("name", ["caf\udce9", "\x1b[31m", "a\tb", "\x9b"])
+def test_a_class_that_cannot_be_written_is_refused(tmp_path, name):
+    folder(tmp_path / "set", (name, "b"), None)
+    with pytest.raises(BadInput, match=r"^label: set: got the class .*, expected a name in UTF-8"):
+        known(tmp_path, "images(path='set', test_share=0.5)")
+
+
+@pytest.mark.parametrize("make", [arrays, parquet, table])
+def test_numbers_that_do_not_count_from_0_need_names(tmp_path, make):
+    names = ("1", "2", "10")
+    path = make(tmp_path / "set", names, list(map(int, names)))
+    text = f"images(path='{path.relative_to(tmp_path)}', test_share=0.5)"
+    message = r"label: .*: got labels from 1 to 10, .*: classes=\['1', '2', '10'\]$"
+    with pytest.raises(BadInput, match=message):
+        known(tmp_path, text)
+    assert known(tmp_path, text, classes=list(names))["classes"] == list(names)
+
+
+def test_classes_that_differ_in_capital_letters_are_remarked_on(tmp_path):
+    folder(tmp_path / "set", ("Cat", "cat", "dog"), None)
+    own = OwnFiles(tmp_path, tmp_path / "results")
+    made = spec("images(path='set', test_share=0.5)", own)
+    assert (
+        own.remarks_on(made)[0] == "set: the classes 'Cat' and 'cat' differ only in capital letters"
+    )
+
+
 @pytest.mark.parametrize("wrong", [300_000_000, -1])
 def test_a_number_that_no_images_can_reach_makes_no_list_of_classes(wrong):
     with pytest.raises(BadInput, match=f"got the label {wrong} and 2 images, expected numbers"):

@@ -1,5 +1,8 @@
 """Images of one's own in every mode, depth and format: the right pixels, or an error by name."""
 
+import struct
+import zlib
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -166,6 +169,59 @@ def test_the_first_of_several_frames_is_read(tmp_path):
         options = {"save_all": True, "append_images": more, "lossless": True}
         other, _ = read(tmp_path / name, saved(first, name, **options), colour=True)
         assert not other
+
+
+def deep_png(kind, values):
+    """A PNG of 16 bits a channel."""
+    height, width = values.shape[:2]
+    lines = b"".join(b"\0" + line.tobytes() for line in values.astype(">u2"))
+    head = struct.pack(">IIBBBBB", width, height, 16, kind, 0, 0, 0)
+    content = b"\x89PNG\r\n\x1a\n"
+    for name, chunk in ((b"IHDR", head), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")):
+        content += struct.pack(">I", len(chunk)) + name + chunk
+        content += struct.pack(">I", zlib.crc32(name + chunk))
+    return content
+
+
+def deep_sgi(values):
+    height, width = values.shape[:2]
+    head = struct.pack(">HBBHHHH", 474, 0, 2, 3, width, height, 3)
+    planes = values[::-1].transpose(2, 0, 1).astype(">u2")
+    return head.ljust(512, b"\0") + planes.tobytes()
+
+
+def deep_tiff(values):
+    """A TIFF of one strip; its tag of bits has three numbers, which lie behind the tags."""
+    height, width = values.shape[:2]
+    bits, strip = 8 + 2 + 12 * 9 + 4, 8 + 2 + 12 * 9 + 4 + 6
+    tags = [(256, 1, width), (257, 1, height), (258, 3, bits), (259, 1, 1), (262, 1, 2)]
+    tags += [(273, 1, strip), (277, 1, 3), (278, 1, height), (279, 1, 2 * values.size)]
+    made = b"II*\0" + struct.pack("<IH", 8, len(tags))
+    for tag, count, value in tags:
+        made += struct.pack("<HHII", tag, 3, count, value)
+    return made + bytes(4) + struct.pack("<HHH", 16, 16, 16) + values.astype("<u2").tobytes()
+
+
+ALPHA = np.full((*GREY.shape, 1), 4095)
+DEEP = {
+    "RGB.png": lambda scale: deep_png(2, COLOUR.astype(int) * scale),
+    "RGBA.png": lambda scale: deep_png(6, np.dstack([COLOUR.astype(int) * scale, ALPHA])),
+    "LA.png": lambda scale: deep_png(4, np.dstack([GREY.astype(int) * scale, ALPHA])),
+    "RGB.sgi": lambda scale: deep_sgi(COLOUR.astype(int) * scale),
+    "RGB.tif": lambda scale: deep_tiff(COLOUR.astype(int) * scale),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_colours_of_16_bits_that_have_only_12_are_an_error(tmp_path, name):
+    def written(scale):
+        return lambda folder: (folder / name).write_bytes(DEEP[name](scale))
+
+    other, _ = read(tmp_path / "all", written(256 + 1), colour=True)
+    grey = np.repeat(GREY[..., None], 3, axis=2)
+    assert not other or (name == "LA.png" and (other[0] == grey).all())
+    with pytest.raises(BadInput, match=rf"^path: 1 images have 16 .*{name}, and no pixel of them"):
+        read(tmp_path / "few", written(16), colour=True)
 
 
 def bits(values):

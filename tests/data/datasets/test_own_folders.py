@@ -129,7 +129,8 @@ def test_what_pillow_reads_is_read(tmp_path):
             path.parent.mkdir(parents=True, exist_ok=True)
             shape = (16, 16) if suffix != "qoi" else (16, 16, 3)
             options = {"save_all": True} if suffix == "mpo" else {}
-            Image.fromarray(np.zeros(shape, np.uint8)).save(path, **options)
+            level = 200 if label == "a" else 100
+            Image.fromarray(np.full(shape, level + number, np.uint8)).save(path, **options)
     found, notes = read(tmp_path, "images(path='data', test_share=0.2, std=[1, 1, 1])")
     assert found["train_size"] + found["test_size"] == 2 * len(suffixes)
     assert notes == []

@@ -49,6 +49,24 @@ def test_medmnist_is_read_as_it_is_and_says_what_it_leaves_out(tmp_path):
     assert own.remarks[found["sha256"]] == ["insects.npz: not read: val_images, val_labels"]
 
 
+def test_an_npz_without_a_test_part_is_split(tmp_path):
+    own_sets.as_npz(tmp_path)
+    arrays = dict(np.load(tmp_path / "set.npz"))
+    np.savez(tmp_path / "set.npz", **{k: v for k, v in arrays.items() if k.startswith("train_")})
+    found = known(tmp_path, "images(path='set.npz', test_share=0.25, given='given')")
+    assert (found["train_size"], found["test_size"]) == (18, 6)
+
+
+def test_a_path_may_be_in_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    own_sets.as_npz(tmp_path / "home")
+    np.save(tmp_path / "home/labels.npy", own_sets.given_labels())
+    own = OwnFiles(tmp_path / "data", tmp_path / "results")
+    text = "images(path='~/set.npz', classes=['ant', 'bee', 'cat'], given='given')"
+    assert spec(text, own, "file(path='~/labels.npy')", None) == spec(text, own, "file", None)
+
+
 def test_labels_of_several_classes_each_are_an_error(tmp_path):
     images = np.zeros((4, 6, 5), dtype=np.uint8)
     several = {f"{part}_labels": np.eye(4, dtype=np.uint8) for part in ("train", "test")}

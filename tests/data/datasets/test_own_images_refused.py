@@ -1,5 +1,7 @@
 """A dataset of one's own: what is wrong with its files is said in one line."""
 
+import shutil
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -117,9 +119,65 @@ def latin(data):
     return "images(path='latin.csv')"
 
 
+def no_path(folder):
+    return "images(path='', test_share=0.5)"
+
+
+def unnamed_image(folder):
+    text = own_sets.as_csv(folder)
+    path = folder / "train.csv"
+    path.write_text(path.read_text().replace("folder/train/ant/002.png", ""))
+    return text
+
+
+def broken_bytes(folder):
+    text = own_sets.as_parquet(folder)
+    path = folder / "hub/data/test-00000-of-00001.parquet"
+    table = pq.read_table(path)
+    rows = pa.array([{"bytes": b"no image", "path": None}] * len(table))
+    pq.write_table(table.set_column(0, "image", rows), path)
+    return text
+
+
+def in_utf16(folder):
+    text = own_sets.as_csv(folder)
+    path = folder / "train.csv"
+    path.write_text(path.read_text(), encoding="utf-16")
+    return text
+
+
+def linked_part(folder):
+    text = own_sets.as_folder(folder)
+    shutil.rmtree(folder / "folder/test")
+    (folder / "folder/test").symlink_to("train")
+    return text
+
+
+def few_images(folder):
+    for number in range(6):
+        path = folder / "few" / f"class_{number}" / "0.png"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(own_sets.png(np.full((4, 4, 1), number, np.uint8)))
+    return "images(path='few', test_share=0.3)"
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (no_path, r"path: got '', expected a path"),
+        (unnamed_image, r"image: .*train\.csv: 'image' is empty in row 2$"),
+        (broken_bytes, r"path: 9 images cannot be read: .*, row 0: cannot identify image, "),
+        (in_utf16, r"path: cannot read .*train\.csv: it is not text in UTF-8, but maybe in UTF-16"),
+        (linked_part, r"path: .*folder/test leads to .*folder/train, which is another part"),
+        (few_images, r"test_share: few: class 'class_\d' has no training image, since test_share"),
+        (
+            edited(lambda a: a.update(train_image=a["train_image"] * 0)),
+            r"std: the training images are of one level in some channel",
+        ),
+        (
+            edited(lambda a: [a.pop(name) for name in ("test_image", "test_label")]),
+            r"test: got no test part, expected one of test, test_share",
+        ),
         (
             wrong_label,
             r"label: .*test/bee/003\.png has the label 'wasp', expected .* ant, bee, cat",
@@ -196,3 +254,10 @@ def test_more_pixels_than_memory_holds_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("noisyfl.data.datasets.own_pixels.MOST_GB", 1e-6)
     with pytest.raises(BadInput, match=r"GB of pixels, expected at most .*a smaller size helps"):
         known(tmp_path, own_sets.as_folder(tmp_path))
+
+
+def test_a_size_that_no_memory_holds_is_refused_before_an_image_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("noisyfl.data.datasets.own_pixels.in_order", None)
+    text = own_sets.as_folder(tmp_path)
+    with pytest.raises(BadInput, match=r"size: 330 GB of pixels, expected at most 16"):
+        known(tmp_path, text, size=[100_000, 100_000])

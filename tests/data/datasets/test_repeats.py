@@ -91,8 +91,11 @@ def test_images_with_two_labels_are_counted(tmp_path):
     text = own_sets.as_csv(tmp_path)
     with (tmp_path / "train.csv").open("a") as file:
         file.write("folder/train/ant/000.png,bee,bee\nfolder/train/ant/001.png,ant,ant\n")
-    (found,) = remarks(tmp_path, text)
-    assert found.endswith("train.csv: 1 images are in the training part with two labels or more")
+    two_labels, copied = remarks(tmp_path, text)
+    assert two_labels.endswith(
+        "train.csv: 1 images are in the training part with two labels or more"
+    )
+    assert "train.csv: 1 images are in the training part twice or more with the same" in copied
 
 
 def test_given_labels_that_are_those_of_other_images_are_remarked_on(tmp_path):

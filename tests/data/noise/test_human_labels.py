@@ -5,6 +5,8 @@ import os
 import pickle
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -79,6 +81,32 @@ def test_one_array_and_a_table_are_read(tmp_path):
         assert labels.tolist() == LABELS["worse_label"].tolist()
     with pytest.raises(BadInput, match=r"key: got 'label' \(in .*one.npy: only one array, so null"):
         load_columns("one.npy", "label", FACTS, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["categories", "views"])
+def test_parquet_may_have_texts_and_numbers_of_any_type(tmp_path, kind):
+    names = pa.array([FACTS.classes[label] for label in TRUE])
+    numbers = pa.array(TRUE)
+    if kind == "categories":  # as pandas writes a column of categories
+        table = pa.table({"a": names.dictionary_encode(), "b": numbers.dictionary_encode()})
+    else:
+        table = pa.table({"a": names.cast(pa.string_view()), "b": numbers.cast(pa.uint8())})
+    pq.write_table(table, tmp_path / "labels.parquet")
+    for key in "ab":
+        labels, _ = load_columns("labels.parquet", key, FACTS, tmp_path)
+        assert labels.tolist() == TRUE.tolist()
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("values", [list(map(str, TRUE)), [FACTS.classes[label] for label in TRUE]])
+def test_an_empty_line_is_a_row_without_a_label(tmp_path, values, newline):
+    path = tmp_path / "labels.csv"
+    for lines in (["label", *values, "", ""], ["", "label", *values]):
+        path.write_text(newline.join(lines), newline="")
+        assert load_columns(path.name, "label", FACTS, tmp_path)[0].tolist() == TRUE.tolist()
+    path.write_text(newline.join(["label", *values[:4], "", *values[5:]]), newline="")
+    with pytest.raises(BadInput, match=r"'label' (is empty in row|gives sample) 4( the label '')?"):
+        load_columns(path.name, "label", FACTS, tmp_path)
 
 
 def test_labels_in_another_order_are_refused(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
+from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import NotRead
 from noisyfl.experiments.config import PUBLISHED
@@ -103,6 +104,10 @@ def test_a_job_needs_what_was_kept_and_nothing_else(tmp_path):
             r"has Client, sample, expected 'client'; did you mean 'Client'",
         ),
         ("file(path='text.csv')", r"text\.csv: 'client' has names, expected whole numbers"),
+        (
+            "file(path='huge.parquet')",
+            r"huge\.parquet: 'client' has numbers that are too large, expected whole numbers",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(tmp_path, text, message):
@@ -116,7 +121,19 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, text, message):
     (tmp_path / "upper.csv").write_text("Client,sample\n1,2\n")
     (tmp_path / "empty.csv").write_text("client,sample\n")
     (tmp_path / "text.csv").write_text("client,sample\nx,2\n")
+    huge = pa.table({"client": pa.array([2**63] * 100, pa.uint64()), "sample": SAMPLE})
+    pq.write_table(huge, tmp_path / "huge.parquet")
     with pytest.raises(BadInput, match=message) as error:
         made(tmp_path, text)
     assert str(error.value).startswith("spec.partition.file.")
     assert "\n" not in str(error.value)
+
+
+def test_a_partition_of_open_set_noise_cannot_be_repeated(tmp_path):
+    labels = np.arange(DATASETS["digits_open"].train_size) % 8
+    labels[DATASETS["digits_open"].task_size :] = 8
+    noise = "open_set(share=0.5)"
+    spec = canonical(dataset="digits_open", label_noise=noise)
+    noisy_partition.write(tmp_path / "partition.parquet", spec, labels)
+    with pytest.raises(BadInput, match=r"its sample is an open-set image, which some noise has"):
+        made(tmp_path, "file(path='partition.parquet')", dataset="digits_open")

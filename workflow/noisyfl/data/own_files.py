@@ -152,7 +152,7 @@ class OwnFiles:
         raise problem
 
     def _read_again(self, name: str, options: str) -> OwnContent:
-        """The content of a user's own dataset; :class:`BadInput` if its files hold another one."""
+        """The content of a user's own dataset; :class:`BadInput` if it is another by now."""
         with within(name):
             content = read_images(_wanted(options), self.roots)
         if dataset(content.known).name != name:

@@ -125,7 +125,10 @@ class OwnTable:
     def images(self, name: str) -> list[RawImage]:
         """A column of images: paths relative to a .csv, arrays of an .npz, or encoded bytes."""
         if self.path.suffix == ".csv":
-            return [self.path.parent / str(value) for value in self.labels(name, "image")]
+            paths = [str(value) for value in self.labels(name, "image")]
+            if "" in paths:
+                raise BadInput(f"{self.path}: {name!r} is empty in row {paths.index('')}", "image")
+            return [self.path.parent / path for path in paths]
         self.check(name, "image")
         with self._naming(f"{self.path}: {name!r} ", "image"):
             column = self._read(name, _check_images)
@@ -166,8 +169,15 @@ class OwnTable:
             raise BadInput(f"{where}{reason(error)}", option or self.option) from error
 
     def _csv(self, texts: Sequence[str]) -> Columns:
+        with self.path.open("rb") as file:
+            if b"\0" in file.read(4):
+                raise ValueError("it is not text in UTF-8, but maybe in UTF-16")
         options = csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string()))
         table = csv.read_csv(self.path, convert_options=options)
+        if table.num_columns == 1:  # whose empty lines are rows without a value
+            content = pa.BufferReader(self.path.read_bytes().strip(b"\r\n"))
+            lines = csv.ParseOptions(ignore_empty_lines=False)
+            table = csv.read_csv(content, parse_options=lines, convert_options=options)
         _check_rows(table.num_rows)
 
         def read(name: str, check: Check) -> Column:

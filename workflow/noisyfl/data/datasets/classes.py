@@ -104,6 +104,13 @@ def names_of(labels: Sequence[int | str]) -> list[str]:
         check_spelling(names)
         return sorted(names, key=int) if all(map(is_number, names)) else names
     smallest, largest = min(map(int, labels), default=0), max(map(int, labels), default=-1)
+    if smallest > 0:
+        found = [str(number) for number in sorted({*labels})]
+        more = ["..."] if len(found) > SHOWN else []
+        raise BadInput(
+            f"got labels from {smallest} to {largest}, expected numbers of classes from 0 on; or "
+            f"give their names: classes=[{', '.join([*map(repr, found[:SHOWN]), *more])}]"
+        )
     if smallest < 0 or largest >= len(labels):
         wrong = smallest if smallest < 0 else largest
         raise BadInput(
@@ -115,10 +122,14 @@ def names_of(labels: Sequence[int | str]) -> list[str]:
 
 def check_spelling(names: Sequence[str]) -> None:
     """Raise :class:`BadInput` if two names of classes are one but for spaces, invisible characters,
-    the way in which accents are encoded, or leading zeros.
+    the way in which accents are encoded, or leading zeros; or if one cannot be written.
     """
     seen: dict[str, str] = {}
     for name in names:
+        if {"Cc", "Cs"} & {*map(unicodedata.category, name)}:
+            raise BadInput(
+                f"got the class {name!r}, expected a name in UTF-8 without control characters"
+            )
         plain = "".join(c for c in name if unicodedata.category(c) != "Cf")
         plain = " ".join(unicodedata.normalize("NFC", plain).split())
         plain = str(int(plain)) if is_number(plain) else plain
@@ -128,6 +139,17 @@ def check_spelling(names: Sequence[str]) -> None:
                 "class (spaces, invisible characters and leading zeros make no other one)"
             )
         seen[plain] = name
+
+
+def alike(names: Sequence[str]) -> list[str]:
+    """What a user should know of names of classes that differ only in capital letters, in words."""
+    first: dict[str, str] = {}
+    pairs = [(first.setdefault(name.casefold(), name), name) for name in names]
+    return [
+        f"the classes {one!r} and {other!r} differ only in capital letters"
+        for one, other in pairs
+        if one != other
+    ]
 
 
 def numbers_of(

@@ -173,6 +173,13 @@ def part_folders(place: Path, tree: Tree) -> dict[str, Path]:
         named, others = worded, rest
     both = both_parts(place, named, "folders")
     if both is None and len(named) == 1 and not others:
+        for link, real in tree.repeats:
+            if link.parent == place and part_named([link.name]):
+                raise BadInput(
+                    f"{link} leads to {real}, which is another part; expected each file in one "
+                    "part",
+                    "path",
+                )
         raise BadInput(
             f"{place} has only the folder {' and '.join(names)}, expected one for each class, or "
             "train and test; name the folder itself in path",

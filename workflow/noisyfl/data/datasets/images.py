@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -153,8 +154,17 @@ def fitted(image: Image, fit: Fit | None) -> Image:
 
 
 def is_deep(image: Image) -> bool:
-    """Whether an image has 16 bits a pixel; of mode I only these formats give such."""
-    return image.mode.startswith("I;") or (image.mode == "I" and image.format in ("PNG", "PPM"))
+    """Whether an image has 16 bits a channel; of mode I only these formats give such. Of colours,
+    Pillow keeps the upper eight; what is not loaded yet shows how its decoder unpacks them.
+    """
+    if image.mode.startswith("I"):
+        return image.mode != "I" or image.format in ("PNG", "PPM")
+    tiles = (f"{codec} {args}" for codec, _, _, args in getattr(image, "tile", ()))
+    return any(_DEEP.search(tile) for tile in tiles)
+
+
+_DEEP = re.compile(r";16[BLN]\b|^SGI16 ")
+"""The decoders' names for colours of 16 bits."""
 
 
 def _as_rgb(image: Image) -> Image:
@@ -208,9 +218,13 @@ def of_opened(
 
     @functools.wraps(read)
     def opened(source: RawImage, *args: Options.args, **options: Options.kwargs) -> Any:
+        from PIL import UnidentifiedImageError
+
         try:
             with open_image(source) as image:
                 return read(image, *args, **options)
+        except UnidentifiedImageError:  # which would show a buffer's address
+            return Unreadable(source, "cannot identify image")
         except Exception as error:  # of a broken or malicious file Pillow raises almost any
             return Unreadable(source, reason(error))
 

@@ -182,15 +182,19 @@ def _npz_parts(table: OwnTable, columns: ImageColumns) -> tuple[Parts, list[str]
         plural = f"{part}_{of}s"
         return plural if plural in table.names else f"{part}_{of}"
 
+    has_test = any(name.startswith("test_") for name in table.names)
     parts = {
         part: ImageColumns(
             named(part, columns.image), named(part, columns.label), given and named(part, given)
         )
         for part, given in (("train", columns.given), ("test", None))
+        if part == "train" or has_test
     }
     unread = [name for name in table.names if not name.startswith(("train_", "test_"))]
     notes = [f"not read: {', '.join(unread)}"] if unread else []
     listed = {part: _listed(table, wanted) for part, wanted in parts.items()}
+    if not has_test:
+        return {"all": listed["train"]}, notes
     return {part: replace(one, files=()) for part, one in listed.items()}, notes
 
 

@@ -20,7 +20,7 @@ from pydantic import Field
 from noisyfl.core.options import BadInput, option
 from noisyfl.core.randomness import stream
 from noisyfl.core.registry import Component
-from noisyfl.data.datasets.classes import check_spelling, names_of
+from noisyfl.data.datasets.classes import alike, check_spelling, names_of
 from noisyfl.data.datasets.folders import walk
 from noisyfl.data.datasets.hub_download import fetched, files_of_split
 from noisyfl.data.datasets.images import Arrays
@@ -181,7 +181,8 @@ def read_images(wanted: RequestedImages, roots: Roots) -> OwnContent:
     }
     known["sha256"] = content_digest(known, parts)
     given = None if train.given is None else np.array(train.given, dtype=np.int64)
-    remarks = [*notes, *(f"{wanted.source}: {one}" for one in repeats(*parts))]
+    odd = [*alike(train.classes or ()), *repeats(*parts)]
+    remarks = [*notes, *(f"{wanted.source}: {one}" for one in odd)]
     return OwnContent(known, *parts, given, numbered, remarks)
 
 
@@ -212,9 +213,15 @@ def _numbered_parts(
         tested = test_rows(labels, size, stream(0, "images", "test part"))
         train, test = train.rows(np.flatnonzero(~tested)), train.rows(np.flatnonzero(tested))
     if lacking := sorted({*range(len(classes))} - {*train.labels}):
+        of_class = f"{wanted.source}: class {classes[int(lacking[0])]!r}"
+        if lacking[0] in test.labels and wanted.test_share:
+            raise BadInput(
+                f"{of_class} has no training image, since test_share has split off all of its "
+                "images; expected more images, or a smaller share",
+                "test_share",
+            )
         raise BadInput(
-            f"{wanted.source}: class {classes[int(lacking[0])]!r} has no training image, expected "
-            "some of every class",
+            f"{of_class} has no training image, expected some of every class",
             "classes" if wanted.classes else "label",
         )
     return train, test, numbered, notes
@@ -336,13 +343,17 @@ def _normalization(wanted: RequestedImages, images: np.ndarray) -> tuple[list[fl
         means.append(round(float(centre), 4))
         variance = np.average((levels - centre) ** 2, weights=counts)
         deviations.append(round(float(np.sqrt(variance)), 4))
+    if wanted.std is None and min(deviations) == 0:
+        raise BadInput(
+            "the training images are of one level in some channel, whose standard deviation is 0; "
+            "expected images that differ, or a given std",
+            "std",
+        )
     mean = means if wanted.mean is None else wanted.mean
     std = deviations if wanted.std is None else wanted.std
     for name, values in (("mean", mean), ("std", std)):
-        if len(values) != len(means) or (name == "std" and min(values) <= 0):
+        if len(values) != len(means):
             raise BadInput(
-                f"got {values}, expected a number for each of {len(means)} channels, and a "
-                "standard deviation above 0",
-                name,
+                f"got {values}, expected a number for each of {len(means)} channels", name
             )
     return mean, std

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -32,7 +33,7 @@ SHOWN = 100
 """How many images that cannot be read a message names."""
 
 DIM = 16
-"""Images of 16 bits of which no pixel reaches this, of 255, have fewer bits, such as 12."""
+"""If no pixel of the images of 16 bits reaches this, of 255, they have fewer bits, such as 12."""
 
 
 class _Decoded(NamedTuple):
@@ -55,6 +56,8 @@ def decode(
             the option that can help.
     """
     fit = None if size is None else Fit(size[0], size[1])
+    if size is not None:
+        _check_room(len(images), (*size, 1))
     every, first = None, 0
     broken: list[str] = []
     deep: list[int] = []
@@ -85,9 +88,9 @@ def decode(
         raise BadInput(another_size, "size")
     if 0 < max((every[row].max() for row in deep), default=0) < DIM:
         raise BadInput(
-            f"{len(deep):,} images have 16 bits per pixel, such as {names[deep[0]]}, and no pixel "
-            f"of them reaches {DIM << 8:,}, expected up to 65,535: scale the pixels to 16 bits, or "
-            "save them with 8",
+            f"{len(deep):,} images have 16 bits per channel, such as {names[deep[0]]}, and no "
+            f"pixel of them reaches {DIM << 8:,}, expected up to 65,535: scale the pixels to 16 "
+            "bits, or save them with 8",
             "path",
         )
     return every
@@ -107,14 +110,18 @@ def _decoded(image: Image, fit: Fit | None) -> _Decoded:
 
 
 def _room(count: int, shape: tuple[int, ...]) -> np.ndarray:
-    gigabytes = count * np.prod(shape) / 1e9
+    _check_room(count, shape)
+    return np.zeros((count, *shape), dtype=np.uint8)
+
+
+def _check_room(count: int, shape: tuple[int, ...]) -> None:
+    gigabytes = count * math.prod(shape) / 1e9
     if gigabytes > MOST_GB:
         raise BadInput(
             f"{gigabytes:,.0f} GB of pixels, expected at most {MOST_GB}, which a run holds in "
             "memory; a smaller size helps",
             "size",
         )
-    return np.zeros((count, *shape), dtype=np.uint8)
 
 
 def repeats(train: Arrays, test: Arrays) -> list[str]:
@@ -124,10 +131,15 @@ def repeats(train: Arrays, test: Arrays) -> list[str]:
     for part, (_, labels), of_part in zip(
         ("training", "test"), (train, test), digests, strict=True
     ):
-        pairs = set(zip(of_part, labels.tolist(), strict=True))
+        pairs = Counter(zip(of_part, labels.tolist(), strict=True))
         labelled = Counter(digest for digest, _ in pairs)
         if several := sum(count > 1 for count in labelled.values()):
             found.append(f"{several:,} images are in the {part} part with two labels or more")
+        if part == "training" and (copied := sum(count > 1 for count in pairs.values())):
+            found.append(
+                f"{copied:,} images are in the training part twice or more with the same label, "
+                "maybe on several clients"
+            )
     known = set(digests[0])
     if seen := sum(digest in known for digest in digests[1]):
         found.append(
