@@ -131,7 +131,7 @@ def test_a_partition_of_a_plugins_dataset_is_exported_with_the_plugin(tmp_path, 
 
 def test_what_is_not_there_and_what_would_be_overwritten_are_refused(exported, tmp_path):
     folder, partition, _ = exported
-    with pytest.raises(BadInput, match="0123: there is no noisy partition"):
+    with pytest.raises(BadInput, match="0123: no noisy partition in"):
         export_partition("0123", tmp_path, tmp_path, [tmp_path], False)
     with pytest.raises(BadInput, match=r"--to: got .*, expected a folder that is empty"):
         export_partition(
