@@ -257,6 +257,7 @@ def test_a_lead_is_shown_of_a_column_that_is_hardly_run_with_its_seeds_and_its_v
     (lead,) = [row for row in shown if row[0].startswith("*Lead")]
     assert lead[1].endswith("<br>A<br>(3 seeds)")
     assert lead[2].endswith("<br>A, twice")
+    assert [one.column for one in table.correlations] == ["pair"]
 
 
 @pytest.mark.parametrize(

@@ -159,9 +159,10 @@ def _paper_table(
     """A table with the columns of which at least half is run, or that have a lead; none without
     such.
     """
-    share = numbers.groupby("column")["ours"].transform(lambda ours: ours.notna().mean())
+    share = numbers.groupby("column")["ours"].agg(lambda ours: ours.notna().mean())
+    half = set(share.index[share >= 0.5])
     lead_of = {one.column: one for one in leads}
-    run = numbers[(share >= 0.5) | numbers["column"].isin(lead_of)]
+    run = numbers[numbers["column"].isin(half | set(lead_of))]
     columns = list(run["column"].unique())
     if not columns:
         return
@@ -195,7 +196,10 @@ def _paper_table(
         shown = ("" if math.isnan(one) else f"{one:+.1f}" for one in headrooms)
         rows.append((HEADROOM_ROW, *shown))
     correlations = [
-        one for name in columns for one in _correlation(name, run[run["column"] == name], spreads)
+        one
+        for name in columns
+        if name in half
+        for one in _correlation(name, run[run["column"] == name], spreads)
     ]
     if set(run["table"]) != {table.partition("_")[2]}:
         correlations = [replace(one, compares_methods=False) for one in correlations]
