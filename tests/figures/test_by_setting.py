@@ -64,7 +64,8 @@ def test_a_point_is_the_tables_statistic_over_the_trials():
     assert points(figure.axes[0]) == [([0.2, 0.4], [60, 50]), ([0.2, 0.4], [70, 70])]
     assert figure.axes[0].get_ylabel() == "best test accuracy (%)"
     assert figure.get_supxlabel() == "ρ"
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["r", "s"]
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["r", "s", "± standard deviation"]
 
 
 def test_bars_are_one_standard_deviation_long_to_both_sides():
@@ -77,6 +78,8 @@ def test_bars_are_one_standard_deviation_long_to_both_sides():
 def test_columns_are_drawn_in_the_order_of_x():
     figure = drawn([[["low"], ["high"]]], [column(5), column(1)])
     assert points(figure.axes[0]) == [([1, 5], [70, 50])]
+    # Without an error bar, none is explained.
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["r"]
 
 
 def test_a_panel_a_group_with_its_own_values():

@@ -133,17 +133,32 @@ def test_a_divergence_is_no_value_of_what_was_never_recorded():
     assert legend_of(figure) == ["y"]
 
 
-def test_marks_are_dotted_lines_in_every_panel():
-    figure = drawn([[["r"]] * 2], "ab", ["x"], RUNS, marks=[{"at": 1.5, "label": "T_s"}])
+def test_marks_are_lines_in_every_panel_that_the_legend_explains():
+    marks = [{"at": 1.5, "label": "T_s"}, {"at": 1.8, "label": "T_t"}]
+    figure = drawn([[["r"]] * 2], "ab", ["x"], RUNS, marks=marks)
     for panel in figure.axes:
-        (mark,) = (line for line in panel.lines if line.get_linestyle() == ":")
-        assert mark.get_xdata() == [1.5, 1.5]
-        assert [text.get_text() for text in panel.texts] == ["T_s"]
+        found = {line.get_linestyle(): line.get_xdata() for line in panel.lines[1:]}
+        assert found == {":": [1.5, 1.5], "-.": [1.8, 1.8]}
+        assert len(panel.texts) == 0  # curves would cross it
+    assert legend_of(figure) == ["x", "T_s", "T_t"]
+
+
+def test_a_band_is_explained_where_there_is_one():
+    assert legend_of(drawn([[["r", "s"]]], "a", ["x"], RUNS)) == ["x", "± standard deviation"]
+    assert legend_of(drawn([[["r"]]], "a", ["x"], RUNS)) == ["x"]
+
+
+def test_rows_with_different_numbers_of_trials_name_them():
+    cells = [[["r", "s"], ["r"]], [["s"], ["s"]]]
+    *rows, _ = legend_of(drawn(cells, "ab", ["x", "y"], RUNS))
+    assert rows == ["x (1 or 2 trials)", "y (1 trial)"]
+    cells = [[["r", "s"], ["r"]], [["r", "s"], ["s"]]]
+    assert legend_of(drawn(cells, "ab", ["x", "y"], RUNS))[:2] == ["x", "y"]
 
 
 def test_a_mark_that_no_curve_reaches_is_left_out():
     figure = drawn([[["r"]]], "a", ["x"], RUNS, marks=[{"at": 99, "label": "T_s"}])
-    assert not any(text.get_text() == "T_s" for text in figure.axes[0].texts)
+    assert legend_of(figure) == ["x"]
     assert figure.axes[0].get_xlim()[1] < 10
 
 

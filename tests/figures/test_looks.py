@@ -39,6 +39,15 @@ def test_a_combination_has_the_colour_of_the_second_and_the_dashes_of_the_first(
     assert fedcorr != of("median")[0]
 
 
+def test_dashes_tell_methods_alone_from_the_same_behind_another():
+    names = ["coteaching", "jointopt", "rofl"]
+    found = of(*names, *(f"centralized+{name}" for name in names))
+    assert [look.dashes for look in found] == ["solid"] * 3 + ["long-short"] * 3
+    assert [look.colour for look in found] == 2 * [look.colour for look in of(*names)]
+    # One method is there alone only: all are as in every figure.
+    assert of("coteaching", "rofl", "centralized+rofl")[0] == of("coteaching")[0]
+
+
 def test_every_row_of_the_tables_of_all_methods_looks_different():
     tables = yaml.safe_load((EXPERIMENTS / "methods.yaml").read_text())["tables"]
     for table in tables.values():
@@ -107,6 +116,13 @@ def test_of_many_points_few_are_marked_and_not_those_of_other_lines():
     assert all(5 <= len(points) <= 9 for points in marked)
     assert all(not one & other for one, other in combinations(marked, 2))
     assert Look("blue", "solid").line(3)["markevery"] == (0, 1)
+
+
+def test_dashes_of_lines_that_coincide_do_not():
+    offset, lengths = Look("blue", "dashed").line(60)["linestyle"]
+    shifted, same = Look("sky", "dashed").line(60, 1 / 2)["linestyle"]
+    assert same == lengths
+    assert shifted - offset == sum(lengths) / 2
 
 
 def test_all_looks_can_be_drawn():

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from noisyfl.analysis.cells import Cell
@@ -15,7 +16,7 @@ from noisyfl.analysis.frame import cells_of, tidy
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.runs import Run
 from noisyfl.figures.looks import Look, legend_of_lines, looks, row_names
-from noisyfl.figures.style import DIVERGED, lay_out, say_empty
+from noisyfl.figures.style import DIVERGED, GREY, lay_out, say_empty
 from noisyfl.specs.descriptions import FigureDescription
 
 WORDS = {
@@ -26,6 +27,9 @@ WORDS = {
     "mean": "mean {}",
 }
 """Label of an axis that shows a statistic, by its name; ``{}`` stands for the metric."""
+
+BAR: dict[str, Any] = {"linestyle": "none", "markersize": 12, "markeredgewidth": 0.9}
+"""How an error bar looks in the legend."""
 
 WIDE = 100
 """An axis is logarithmic if its largest value is at least this many times its smallest."""
@@ -84,7 +88,7 @@ def by_setting(description: FigureDescription, runs: Mapping[str, Run]) -> Figur
             panel.set_ylabel(quantity.axis)
         for r, look in enumerate(styles):
             points = [_point(cell) for cell in shown[r]]
-            if _draw(panel, points, look):
+            if _draw(panel, points, look, r / len(styles)):
                 rows_drawn.add(r)
             diverged |= any(point.diverged for point in points)
         if not panel.lines:
@@ -92,7 +96,9 @@ def by_setting(description: FigureDescription, runs: Mapping[str, Run]) -> Figur
         _scale(panel, [cell.facts["x"] for cell in shown[0]])
     figure.supxlabel(description.xlabel, fontsize=8)
     named = [(names[r], styles[r]) for r in sorted(rows_drawn)]
-    legend_of_lines(figure, named, "every trial diverged" if diverged else None)
+    bars = Line2D([], [], label="± standard deviation", color=GREY, marker="|", **BAR)
+    more = [bars] if any(panel.collections for panel in axes) else []
+    legend_of_lines(figure, named, "every trial diverged" if diverged else None, more=more)
     return figure
 
 
@@ -103,7 +109,7 @@ def _point(cell: Cell) -> Point:
     return Point(x, ours.mean, ours.std or 0.0, False)
 
 
-def _draw(panel: Axes, points: Sequence[Point], look: Look) -> bool:
+def _draw(panel: Axes, points: Sequence[Point], look: Look, turn: float) -> bool:
     """Draw a line with its error bars and its crosses; return whether there was anything to draw.
 
     The line has a gap where a cell has no mean.
@@ -113,7 +119,7 @@ def _draw(panel: Axes, points: Sequence[Point], look: Look) -> bool:
     if there:
         bars: dict[str, Any] = {"ecolor": look.rgb, "elinewidth": 0.9, "capsize": 2}
         spread = std if np.any(std > 0) else None
-        panel.errorbar(x, mean, spread, **look.line(len(x)), **bars)
+        panel.errorbar(x, mean, spread, **look.line(len(x), turn), **bars)
     below = panel.get_xaxis_transform()
     ended = [point.x for point in points if point.diverged]
     for place in ended:

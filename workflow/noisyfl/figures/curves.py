@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from noisyfl.analysis.curves import mean_curve
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.runs import Run
 from noisyfl.figures.looks import Look, legend_of_lines, looks, row_names, setting_name
-from noisyfl.figures.style import DIVERGED, GREY, new_figure, say_empty
+from noisyfl.figures.style import DIVERGED, GREY, new_figure, say_empty, trials_in_words
 from noisyfl.specs.descriptions import FigureDescription
 
 WORK = {
@@ -21,6 +27,12 @@ WORK = {
     "batches": "training batches of all clients",
 }
 """Label of the x axis, by the unit in which :meth:`Run.work` counts."""
+
+MARKS = (":", "-.", "--")
+"""Dashes of the vertical lines at ``marks``, in their order."""
+
+BAND = 0.16
+"""Opacity of a band."""
 
 
 def by_round(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
@@ -36,26 +48,39 @@ def by_round(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
     styles = looks([row.method for row in table.rows])
     titles = _titles(description, group)
     figure, panels = _panels(titles, description.metrics)
-    rows_drawn = set()
+    counts: dict[int, set[int]] = defaultdict(set)  # of the trials of each row that is drawn
+    uneven = False
+    marked: dict[str, Line2D] = {}
     for (c, metric), panel in panels.items():
+        drawn = set()
         for r, look in enumerate(styles):
             trials = [runs[run] for run in table.runs[r][c]]
             if _draw_row(panel, trials, metric, unit, look, r / len(styles)):
-                rows_drawn.add(r)
+                counts[r].add(len(trials))
+                drawn.add(len(trials))
+        uneven |= len(drawn) > 1
         if not panel.lines:
             say_empty(panel)
         end = max((np.asarray(line.get_xdata())[-1] for line in panel.lines), default=0)
-        for mark in marks:
+        for mark, dashes in zip(marks, itertools.cycle(MARKS)):
             if mark.at <= end:  # the runs of a short scale may end before it
-                _draw_mark(panel, mark.at, mark.label)
+                style: dict[str, Any] = {"color": GREY, "linestyle": dashes, "linewidth": 1}
+                panel.axvline(mark.at, **style)
+                marked[mark.label] = Line2D([], [], label=mark.label, **style)
         panel.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         if unit == "batches":
             panel.xaxis.set_major_formatter(EngFormatter(sep=""))
     figure.supxlabel(description.xlabel or WORK[unit], fontsize=8)
-    shown = [(names[r], styles[r]) for r in sorted(rows_drawn)]
-    marked = [line.get_marker() for panel in panels.values() for line in panel.lines]
-    diverged = "a trial diverged" if DIVERGED["marker"] in marked else None
-    legend_of_lines(figure, shown, diverged, titles[0] if len(titles) == 1 else "")
+    shown = [
+        (f"{names[r]} ({trials_in_words(counts[r])})" if uneven else names[r], styles[r])
+        for r in sorted(counts)
+    ]
+    markers = [line.get_marker() for panel in panels.values() for line in panel.lines]
+    diverged = "a trial diverged" if DIVERGED["marker"] in markers else None
+    more: list[Artist] = list(marked.values())
+    if any(panel.collections for panel in panels.values()):
+        more.append(Patch(label="± standard deviation", color=GREY, alpha=BAND, linewidth=0))
+    legend_of_lines(figure, shown, diverged, titles[0] if len(titles) == 1 else "", more)
     return figure
 
 
@@ -120,8 +145,9 @@ def _draw_row(
     work, mean, std = mean_curve(trials, metric, unit) if trials else (np.zeros(0),) * 3
     if len(work):
         panel.plot(work, factor * mean, **look.line(len(work), turn))
-        low, high = np.clip((mean - std, mean + std), 0, 1 if share else None)
-        panel.fill_between(work, factor * low, factor * high, color=look.rgb, alpha=0.16, lw=0)
+        if std.any():
+            low, high = factor * np.clip((mean - std, mean + std), 0, 1 if share else None)
+            panel.fill_between(work, low, high, color=look.rgb, alpha=BAND, lw=0)
     ended = 0
     for run in trials:
         _, values = run.series(metric)
@@ -138,17 +164,3 @@ def _draw_end(panel: Axes, work: float, values: np.ndarray, look: Look) -> None:
     else:
         below = panel.get_xaxis_transform()
         panel.plot(work, 0.02, color=look.rgb, transform=below, clip_on=False, **DIVERGED)
-
-
-def _draw_mark(panel: Axes, at: float, label: str) -> None:
-    """Draw a dotted vertical line with its label at the top."""
-    panel.axvline(at, color=GREY, linestyle=":", linewidth=1)
-    panel.annotate(
-        label,
-        (at, 1),
-        xycoords=("data", "axes fraction"),
-        xytext=(3, -2),
-        textcoords="offset points",
-        va="top",
-        color=GREY,
-    )

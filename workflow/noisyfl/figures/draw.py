@@ -55,6 +55,7 @@ def draw_figure(
             }
             figure = draw(part, *(read[one]() for one in takes))
         style.fold_titles(figure)
+        style.set_indices(figure)
         if description.footer:
             left_out = f" · {len(diverged)} of {len(runs)} runs diverged" if diverged else ""
             style.stamp(figure, figure_origin(description) + left_out)
@@ -75,14 +76,15 @@ def figure_origin(description: FigureDescription) -> str:
 
     The trials are those that are drawn of a cell.
     """
+    from noisyfl.figures.style import trials_in_words
+
     cells = [cell for row in description.table.runs for cell in row] if description.table else []
     most = 1 if description.kind in FIRST_TRIAL else None
     counts = {len(cell[:most]) for cell in cells if cell}
     trials = sorted(counts or ({1} if description.runs else set()))
     parts = [f"{description.experiment}/{description.name}", f"scale {description.scale}"]
     if trials:
-        counted = " or ".join(map(str, trials))
-        parts.append(f"{counted} trial{'s' if trials[-1] > 1 else ''}")
+        parts.append(trials_in_words(trials))
     return " · ".join(["noisyfl", *parts])
 
 

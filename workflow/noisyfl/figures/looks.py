@@ -3,7 +3,8 @@
 The marker follows from colour and dashes, so that two looks that share one of the three differ in
 the other two: lines can be told apart in grey, and points without their lines. A combination of two
 methods has the colour of the part behind the ``+``, and dashes that tell the part before
-it. A client side that is given alone, such as DivideMix, has the dashes of ``fedavg`` before it.
+it. A client side that is given alone, such as DivideMix, has the dashes of ``fedavg`` before it; it
+is solid where every method of a figure is there both alone and in a combination.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -36,7 +38,7 @@ MARKERS = (("o", 4.2), ("s", 4), ("^", 4.8), ("D", 3.8), ("v", 4.8), ("P", 5.4),
 
 DASHES: dict[str, Any] = {
     "solid": "-",
-    "dashed": (0, (4, 1.5)),
+    "dashed": (0, (4, 2)),
     "dotted": (0, (1, 1)),
     "dash-dot": (0, (5, 1, 1, 1)),
     "long": (5, (9, 2)),
@@ -126,13 +128,16 @@ class Look:
 
         Args:
             points: how many the line has; if there are many, only some of them get a marker.
-            turn: 0 to 1, by what part of the distance between two markers this line's markers are
-                shifted, so that the markers of several lines do not hide each other.
+            turn: 0 to 1, by what part of the distance between two markers, and of the period of its
+                dashes, the line is shifted, so that several lines do not hide each other.
         """
-        every = max(1, points // MARKS)
+        every, dashes = max(1, points // MARKS), DASHES[self.dashes]
+        if dashes != "-":
+            offset, lengths = dashes
+            dashes = (offset + turn * sum(lengths), lengths)
         return {
             "color": self.rgb,
-            "linestyle": DASHES[self.dashes],
+            "linestyle": dashes,
             **self.point(),
             "markevery": (int(turn * every), every),
         }
@@ -149,14 +154,17 @@ def legend_of_lines(
     lines: Sequence[tuple[str, Look]],
     diverged: str | None = None,
     title: str = "",
+    more: Sequence[Artist] = (),
 ) -> None:
     """The legend of a figure's lines.
 
     Args:
         diverged: what the mark of divergence means; None if nothing is marked.
         title: what is written above the legend.
+        more: handles of what else is drawn; none if there are no lines.
     """
-    handles = [Line2D([], [], label=name, **look.line()) for name, look in lines]
+    handles: list[Artist] = [Line2D([], [], label=name, **look.line()) for name, look in lines]
+    handles += more if handles else ()
     if diverged:
         handles.append(Line2D([], [], label=diverged, color=GREY, **DIVERGED))
     legend(figure, handles, handlelength=3.4, title=title)
@@ -191,6 +199,8 @@ def looks(rows: Sequence[Any]) -> list[Look]:
         )
         if found:
             return found
+    if found := _pairs(names):
+        return found
     plainest: dict[str, int] = {}
     for r in sorted(range(len(methods)), key=lambda r: sum(map(len, methods[r]))):
         plainest.setdefault(names[r], r)
@@ -198,6 +208,20 @@ def looks(rows: Sequence[Any]) -> list[Look]:
     own = [look if look not in own[:r] else None for r, look in enumerate(own)]
     free = _available({look for look in own if look is not None})
     return [look or next(free) for look in own]
+
+
+def _pairs(names: Sequence[str]) -> list[Look]:
+    """Looks of methods alone and of the same methods behind others; empty if the rows differ."""
+    alone = [name for name in names if "+" not in name]
+    behind = {name.partition("+")[2] for name in names if "+" in name}
+    own = [_own(name) for name in names]
+    found = [
+        Look(look.colour, "solid") if name in alone else look
+        for name, look in zip(names, own, strict=True)
+        if look
+    ]
+    paired = set(alone) == behind and len(set(found)) == len(names)
+    return found if paired else []
 
 
 def _own(name: str) -> Look | None:

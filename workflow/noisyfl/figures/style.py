@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Text
 
 from noisyfl.analysis.statistics import correlation
 from noisyfl.core.artifacts import replacing
@@ -47,6 +49,9 @@ CLASSES = (
     *("#ddcc77", "#cc6677", "#882255", "#aa4499", "#bbbbbb"),
 )
 """Tol's muted palette, for up to ten classes."""
+
+SYMBOL = re.compile(r"\b([^\W\d_])_(\w+)\b")
+"""A letter and its index, as plain text has them."""
 
 CLEAN, NOISY = "#0072b2", "#d55e00"
 LIGHT_CLEAN, DARK_NOISY = "#a6cee9", "#a63603"
@@ -140,6 +145,12 @@ def say_empty(panel: Axes) -> None:
     panel.text(0.5, 0.5, "not recorded", color=GREY, **place)  # type: ignore[arg-type]
 
 
+def trials_in_words(counts: Iterable[int]) -> str:
+    """How many trials there are, in words: one number or several."""
+    listed = sorted(counts)
+    return f"{' or '.join(map(str, listed))} trial{'s' if listed[-1] > 1 else ''}"
+
+
 def only_words(words: str) -> Figure:
     """A figure in which there is nothing to draw, and which says why."""
     figure = new_figure(1.0)
@@ -196,6 +207,15 @@ def _fold(line: str, letters: int) -> str:
     while letters > 1 and len(shorter := textwrap.wrap(line, letters - 1)) == len(lines):
         lines, letters = shorter, letters - 1
     return "\n".join(lines)
+
+
+def set_indices(figure: Figure) -> None:
+    """Set symbols such as ``λ_e`` and ``T_s1`` as letters with an index."""
+    for text in figure.findobj(Text):
+        words = text.get_text()
+        if SYMBOL.search(words):
+            text.set_parse_math(True)
+            text.set_text(SYMBOL.sub(r"$\\mathregular{\1_{\2}}$", words.replace("$", r"\$")))
 
 
 def stamp(figure: Figure, text: str) -> None:
