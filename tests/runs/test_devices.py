@@ -11,7 +11,8 @@ from noisyfl.core.options import BadInput
 from noisyfl.runs import devices
 from noisyfl.runs.devices import SEATS, VISIBLE, gpu_seat
 
-# What nvidia-ml-py says of the GPUs in a file: of each its UUID, and whether it is cut in parts.
+# What nvidia-ml-py says of the GPUs in a file: of each its UUID, and whether it is split into
+# parts; or at which call it fails.
 DRIVER = """
 import os
 from pathlib import Path
@@ -31,8 +32,16 @@ def _gpus():
 
 def nvmlShutdown(): pass
 def nvmlDeviceGetCount(): return len(_gpus())
-def nvmlDeviceGetHandleByIndex(index): return _gpus()[index]
-def nvmlDeviceGetUUID(device): return device[0]
+
+def nvmlDeviceGetHandleByIndex(index):
+    if _gpus()[index] == ["lost"]:
+        raise NVMLError("GPU is lost")
+    return _gpus()[index]
+
+def nvmlDeviceGetUUID(device):
+    if device == ["nameless"]:
+        raise NVMLError("Insufficient Permissions")
+    return device[0]
 
 def nvmlDeviceGetMigMode(device):
     if len(device) < 2:
@@ -154,6 +163,18 @@ def test_only_gpus_that_the_process_may_see_are_taken(machine, monkeypatch, give
     monkeypatch.setenv(VISIBLE, given)
     with gpu_seat(print) as gpu:
         assert gpu == expected
+
+
+@pytest.mark.parametrize("broken", ["lost", "nameless"])
+@pytest.mark.parametrize("given", [None, "1"])
+def test_a_broken_gpu_leaves_the_others_usable(machine, monkeypatch, broken, given):
+    machine.gpus(broken, "GPU-b")
+    if given:
+        monkeypatch.setenv(VISIBLE, given)
+    with gpu_seat(print) as gpu:
+        assert gpu == "GPU-b"
+    machine.gpus(broken)
+    assert not devices.has_gpu()
 
 
 @pytest.mark.parametrize("before", [None, "1,0"])

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -133,23 +134,27 @@ def has_gpu() -> bool:
 
 
 def installed_gpus() -> list[Gpu]:
-    """All GPUs that are not split into parts (MIG); none if no driver tells about them."""
+    """All GPUs that answer and are not split into parts (MIG); none if no driver lists them."""
     try:
         import pynvml
     except ImportError:
         return []
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return []
     found = []
-    try:
+    with suppress(pynvml.NVMLError):  # there is no driver
+        pynvml.nvmlInit()
         for index in range(pynvml.nvmlDeviceGetCount()):
-            device = pynvml.nvmlDeviceGetHandleByIndex(index)
-            with suppress(pynvml.NVMLError):  # a GPU that cannot be split
-                if pynvml.nvmlDeviceGetMigMode(device)[0] == pynvml.NVML_DEVICE_MIG_ENABLE:
-                    continue
-            found.append(Gpu(str(index), pynvml.nvmlDeviceGetUUID(device)))
-    finally:
+            with suppress(pynvml.NVMLError):  # a GPU that is lost, or that this user may not use
+                device = pynvml.nvmlDeviceGetHandleByIndex(index)
+                if not _is_split(device):
+                    found.append(Gpu(str(index), pynvml.nvmlDeviceGetUUID(device)))
         pynvml.nvmlShutdown()
     return found
+
+
+def _is_split(device: Any) -> bool:
+    """Whether a GPU, as the driver's library names it, is split into parts."""
+    import pynvml
+
+    with suppress(pynvml.NVMLError):  # a GPU that cannot be split
+        return bool(pynvml.nvmlDeviceGetMigMode(device)[0] == pynvml.NVML_DEVICE_MIG_ENABLE)
+    return False
