@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
+import torch
+
 from noisyfl.data.datasets.images import threads as cores
 from noisyfl.runs.devices import SEATS, usable_gpus
 from noisyfl.runs.job import Outcome, TrainingJob
@@ -22,7 +24,8 @@ def most_at_once(device: str) -> int:
     """How many runs this machine trains at once: one a core, or as many as share its GPUs."""
     gpus = 0
     if device in ("auto", "cuda"):
-        gpus = len(usable_gpus(lambda line: None))
+        # Parts of a GPU (MIG) have no seats: all runs use the first one that torch sees.
+        gpus = len(usable_gpus(lambda line: None)) or int(torch.cuda.is_available())
     elif device.startswith("cuda"):
         gpus = 1
     return min(cores(), SEATS * gpus) if gpus else cores()
@@ -58,7 +61,9 @@ def train_all(
 
 
 class _Worker(threading.Thread):
-    """A thread that hands jobs to a process, and starts another process if that is killed."""
+    """A thread that hands jobs to a process, and starts another process if that is killed or a run
+    fails: some errors of CUDA last as long as the process.
+    """
 
     def __init__(
         self,
@@ -109,7 +114,10 @@ class _Worker(threading.Thread):
         else:
             answer = process.stdout.readline()
         if answer:
-            return Outcome(**json.loads(answer))
+            outcome = Outcome(**json.loads(answer))
+            if outcome.error is not None:
+                self._close()
+            return outcome
         self._close()
         return Outcome(f"its process ended with exit code {process.wait()}", self.ended)
 
