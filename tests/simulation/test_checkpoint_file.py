@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from noisyfl.checks.fake_gpu import DEVICE, FakeGpu
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.rounds import NOT_EVALUATED
@@ -94,6 +95,20 @@ def test_a_run_that_ends_within_a_round_goes_on_from_before_it(tmp_path):
         ended_round()
     fresh, rounds, _ = restored(path)
     assert (rounds, content(fresh)) == (ROUNDS, content(federation(2)))
+
+
+def test_a_run_asked_to_end_right_after_a_checkpoint_does_not_write_it_again(path, monkeypatch):
+    def fail(*arguments):
+        raise AssertionError("written again")
+
+    saved = federation(2)
+    before, resumed = Checkpoint(path, KEY, 0, str), Checkpoint(path, KEY, 0)
+    before.after_round(ROUNDS, saved)
+    resumed.restore(saved, TOTAL)
+    monkeypatch.setattr(torch, "save", fail)
+    for checkpoint in (before, resumed):
+        with pytest.raises(Interrupted, match="after round 5"), checkpoint.guard(ROUNDS, saved):
+            checkpoint._ask_to_end(signal.SIGTERM, None)
 
 
 class Pickled:
@@ -197,6 +212,25 @@ def test_a_resumed_run_keeps_on_the_host_what_was_there(path, monkeypatch):
         assert client.state["answer"].device.type == "meta"
         assert client.state["kept on the host"]["0.weight"].device.type == "cpu"
         assert client.labels.device.type == "cpu"
+
+
+def test_what_a_cpu_saved_is_moved_to_the_gpu_but_for_the_ledger(path):
+    saved, shared = federation(2), torch.ones(3)
+    for client in saved.clients:
+        client.state = {"nested": [{"shared": shared}], "count": 2}
+    saved.records.ledger = SimpleNamespace(state={"looks": torch.ones(4)})
+    Checkpoint(path, KEY, 0, str).after_round(ROUNDS, saved)
+    with FakeGpu():
+        fresh = federation(1)
+        fresh.executor.device = DEVICE
+        fresh.records.ledger = SimpleNamespace(state={})
+        assert Checkpoint(path, KEY, 0).restore(fresh, TOTAL) == (ROUNDS, "resuming after round 5")
+        kept = [client.state["nested"][0]["shared"] for client in fresh.clients]
+        labels = [client.labels for client in fresh.clients]
+        moved = [*fresh.weights.values(), fresh.state["centroids"], *labels, *kept]
+        assert all(tensor.is_cuda for tensor in moved)
+        assert all(tensor is kept[0] for tensor in kept)
+        assert not fresh.records.ledger.state["looks"].is_cuda
 
 
 @pytest.mark.slow

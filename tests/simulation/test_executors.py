@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import signal
 from typing import ClassVar
 
 import numpy as np
@@ -12,13 +13,15 @@ from torch.nn import functional
 
 import recorded_runs
 from gpu_checks import GPUS, fit_briefly
-from noisyfl.checks.fast import compare_with_loop
+from noisyfl.checks.fast import PARTITION, a_gpu, compare_with_loop
 from noisyfl.checks.recorded_graphs import RecordedGraphs
+from noisyfl.checks.small_run import rounds_of, spec_of
 from noisyfl.core.randomness import stream, torch_seed
 from noisyfl.data.augmentation.augment import normalize
 from noisyfl.data.augmentation.mild import apply_mild, draw_mild
 from noisyfl.models import MODELS, build_model, fewest_images
 from noisyfl.simulation import fast
+from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.executor import LoopExecutor
@@ -321,6 +324,33 @@ def test_every_method_on_a_gpu(method, gpu, data, tmp_path, monkeypatch):
     loop, _ = compare_with_loop(method, data, tmp_path, gpu)
     recorded = json.loads(recorded_runs.FILE.read_text(encoding="utf-8"))[name_of(method)]
     assert recorded_runs.figures_of(loop) == pytest.approx(recorded, rel=1e-6)
+
+
+@pytest.mark.parametrize("method", by_name(ROWS, ["fedcorr"]))
+def test_every_method_goes_on_on_a_gpu_where_a_cpu_left_it(method, data, tmp_path, monkeypatch):
+    fit_briefly(monkeypatch, 4)
+    spec = spec_of(method, partition=PARTITION)
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "after_round", stop_after(3))
+        with pytest.raises(Interrupted):
+            rounds_of(spec, data, tmp_path, "fast")
+    with a_gpu("fake") as (device, options):
+        federation = rounds_of(spec, data, tmp_path, "fast", device, **options)
+        rounds = federation.records.rounds
+        assert all(value.is_cuda for value in federation.weights.values())
+    assert not (tmp_path / "run.damaged").exists()
+    assert [row["round"] for row in rounds] == [*range(1, len(rounds) + 1)]
+    assert np.isfinite(rounds[-1]["test_loss"])
+
+
+def stop_after(last):
+    """A run is asked to end after so many rounds."""
+
+    def after_round(self, rounds, federation):
+        if rounds == last:
+            self._ask_to_end(signal.SIGTERM, None)
+
+    return after_round
 
 
 def test_every_registered_method_is_among_them():

@@ -4,6 +4,8 @@ import dataclasses
 import itertools
 import math
 from collections import Counter
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -17,7 +19,7 @@ from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.executor import LoopExecutor, NoRoom
 from noisyfl.simulation.fast import FastExecutor, distribute
 from noisyfl.simulation.graphs import Replay, differing
-from noisyfl.simulation.rounds import simulate
+from noisyfl.simulation.rounds import retry_in_smaller_groups, simulate
 from noisyfl.simulation.updates import Task
 from small_executors import close, counts, made, schedule
 from small_runs import CLIENT_SIDES, VARIED, by_name, federation_of, name_of, spec_of
@@ -321,6 +323,33 @@ def test_dropout_is_replayed_as_it_falls():
 
 
 # ---------------------------------------------------------------- a device without room
+
+
+@pytest.mark.parametrize(
+    ("error", "repeated"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB"), True),
+        (torch.AcceleratorError("CUDA error: out of memory"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), True),
+        (torch.AcceleratorError("CUDA error: an illegal memory access was encountered"), False),
+        (RuntimeError("The size of tensor a (3) must match the size of tensor b (4)"), False),
+    ],
+)
+def test_only_a_lack_of_memory_is_answered_with_smaller_groups(error, repeated):
+    said, errors = [], [error]
+
+    def work():
+        if errors:
+            raise errors.pop()
+        return "done"
+
+    federation = SimpleNamespace(
+        snapshot=lambda: lambda: None, executor=SimpleNamespace(use_less_memory=said.append)
+    )
+    with nullcontext() if repeated else pytest.raises(type(error)):
+        assert retry_in_smaller_groups(federation, work) == "done"
+    assert said == ([str(error)] if repeated else [])
 
 
 @pytest.mark.slow

@@ -6,13 +6,16 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import Any
 from zipfile import ZipFile
 
 import torch
+from torch import Tensor
 from torch.types import Storage
+from torch.utils._pytree import tree_map_only
 
 from noisyfl.core.artifacts import is_transient, replacing, why_not_loaded
 from noisyfl.simulation.federation import Federation
@@ -94,6 +97,7 @@ class Checkpoint:
                 what = ", ".join(differing)
                 return 0, f"checkpoint of another {what} set aside as {aside}; starting over"
             check_fit(content, federation, total)
+            content = _on_device(content, federation.executor.device)
         except Exception as error:
             if is_transient(error) or _of_the_gpu(error):
                 raise
@@ -147,7 +151,8 @@ class Checkpoint:
             yield
         except Interrupted:
             self._in_round = False
-            self._save(before)
+            if rounds > self.rounds_saved:
+                self._save(before)
             raise self._interrupted() from None
         except Exception as error:
             if rounds == self._restored and _of_the_state(error, federation.executor.device):
@@ -282,6 +287,21 @@ def check_fit(content: Mapping[str, Any], federation: Federation, total: int) ->
         client.labels.shape for client in federation.clients
     ]:
         raise ValueError("its labels are those of other clients")
+
+
+def _on_device(content: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """What a checkpoint holds. If it was written on a CPU and the run is on a GPU, its tensors are
+    moved there, but for the ledger's; in a GPU's checkpoint, those on the host belong there.
+    """
+    if device.type != "cuda" or any(value.is_cuda for value in content["weights"].values()):
+        return content
+
+    @cache  # a tensor that several clients keep remains a single one
+    def move(value: Tensor) -> Tensor:
+        return value.to(device)
+
+    kept = ("weights", "state", "labels", "client_states")
+    return content | {name: tree_map_only(Tensor, move, content[name]) for name in kept}
 
 
 def _of_the_gpu(error: Exception) -> bool:

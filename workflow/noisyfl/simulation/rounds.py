@@ -124,11 +124,20 @@ def retry_in_smaller_groups(federation: Federation, work: Callable[[], T]) -> T:
         restore = federation.snapshot()
         try:
             return work()
-        except torch.OutOfMemoryError as error:
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
             why = reason(error)
         # Outside of the handler, where no traceback keeps the tensors of the work alive.
         restore()
         federation.executor.use_less_memory(why)
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether a device has too little memory for what torch, CUDA, cuBLAS or cuDNN wanted to do."""
+    return isinstance(error, torch.OutOfMemoryError) or any(
+        words in str(error) for words in ("out of memory", "ALLOC_FAILED")
+    )
 
 
 def _client(number: Any, federation: Federation) -> Client:
