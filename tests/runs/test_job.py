@@ -177,11 +177,41 @@ def test_a_lock_that_may_not_be_taken_is_not_done_without(tmp_path, monkeypatch)
 
     said = []
     fail(errno.ENOLCK)
-    with only_trainer(tmp_path / "a.lock", said.append):
+    with only_trainer(tmp_path / "a.lock", said.append) as alone:
+        assert not alone
         assert said == ["no locks on this file system (No locks available)"]
     fail(errno.EACCES)
     with pytest.raises(PermissionError), only_trainer(tmp_path / "a.lock", said.append):
         pass
+
+
+def test_another_user_may_take_a_runs_lock(tmp_path):
+    before = os.umask(0o077)
+    try:
+        with only_trainer(tmp_path / "a.lock", print) as alone:
+            assert alone
+            assert (tmp_path / "a.lock").stat().st_mode & 0o777 == 0o666
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("locks", [True, False])
+def test_a_whole_run_leaves_nothing_but_drafts_that_others_may_be_writing(
+    results, monkeypatch, locks
+):
+    def fail(self, **options):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    if not locks:
+        monkeypatch.setattr(FileLock, "acquire", fail)
+    checkpoint = results.checkpoint(RUN)
+    checkpoint.parent.mkdir()
+    for suffix in (".refused", ".damaged"):
+        checkpoint.with_suffix(suffix).touch()
+    draft = checkpoint.with_name(f".{checkpoint.name}.draft")
+    draft.touch()
+    assert job_in(results).run() == Outcome()
+    assert list(checkpoint.parent.iterdir()) == ([] if locks else [draft])
 
 
 def test_a_run_leaves_the_handler_of_signals_that_it_found(results):

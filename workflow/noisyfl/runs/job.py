@@ -165,9 +165,10 @@ class TrainingJob:
         """
         run, layout = identity(self.spec), Results(Path(self.results))
         checkpoint = layout.checkpoint(run)
-        with only_trainer(checkpoint.with_suffix(".lock"), log.info):
-            for path in (*layout.stored(run).all(), *self.run_files.all(), checkpoint):
-                remove_drafts(path)
+        with only_trainer(checkpoint.with_suffix(".lock"), log.info) as alone:
+            if alone:
+                for path in (*layout.stored(run).all(), *self.run_files.all(), checkpoint):
+                    remove_drafts(path)
             stored = layout.stored(run)
             whole = self._is_stored(log)
             if not (whole and self.has_all(stored)):
@@ -181,7 +182,8 @@ class TrainingJob:
                     with suppress(FileNotFoundError):  # of a run that diverges this time
                         files.labels.replace(stored.labels)
                     shutil.rmtree(files.folder)
-            checkpoint.unlink(missing_ok=True)
+            for suffix in (".pt", ".refused", ".damaged"):
+                checkpoint.with_suffix(suffix).unlink(missing_ok=True)
             put_in_place(layout.stored(run), self.run_files)
             return Outcome()
 
@@ -250,7 +252,7 @@ def is_permanent(error: Exception) -> bool:
 
 
 @contextmanager
-def only_trainer(path: Path, log: Callable[[str], None]) -> Iterator[None]:
+def only_trainer(path: Path, log: Callable[[str], None]) -> Iterator[bool]:
     """Wait until no other process trains the run, such as one left by an aborted Snakemake.
 
     If the file system has no locks, do not wait.
@@ -258,9 +260,13 @@ def only_trainer(path: Path, log: Callable[[str], None]) -> Iterator[None]:
     Args:
         path: of the run's lock file, which exists as long as somebody holds the lock.
         log: takes one line.
+
+    Yields:
+        Whether no other process trains the run; False if the file system has no locks.
     """
-    # Without locks, filelock would use a marker file, which a killed process leaves for good.
-    lock = FileLock(path, fallback_to_soft=False)
+    # Other users of the results folder open the same file. Without locks, filelock would use a
+    # marker file, which a killed process leaves for good.
+    lock = FileLock(path, mode=0o666, fallback_to_soft=False)
 
     def take() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -276,10 +282,10 @@ def only_trainer(path: Path, log: Callable[[str], None]) -> Iterator[None]:
         if error.errno not in NO_LOCKS:
             raise
         log(f"no locks on this file system ({error.strerror})")
-        yield
+        yield False
         return
     try:
-        yield
+        yield True
     finally:
         # A process that waits for this lock file then takes the next file of that name.
         path.unlink(missing_ok=True)
