@@ -17,7 +17,7 @@ from noisyfl.experiments.scale import Scale
 from noisyfl.core.tracked import REPRODUCED
 from noisyfl.runs.shared_cache import shared_cache
 from noisyfl.runs.slurm import check_slurm
-from noisyfl.runs.status import scale_words
+from noisyfl.runs.status import forget_failures, scale_words
 from noisyfl.runs.store import forget
 from noisyfl.specs.descriptions import in_restructured_text, script_safe
 from noisyfl.specs.sources import printing_digest
@@ -88,7 +88,8 @@ wildcard_constraints:
 
 def check_jobs():
     """Before the first job: forget the stored runs that the command line forces to be trained again
-    (`--forcerun train`, `--force FILE` and such), and ask Slurm if a job has to be submitted to it.
+    (`--forcerun train`, `--force FILE` and such), and how runs failed before. Ask Slurm if a job has
+    to be submitted to it.
     """
     # No public interface says, before the first job, which jobs there are, what was forced, and what
     # runs them. A job's own reason is no help: what a kill left incomplete counts as forced in it.
@@ -100,6 +101,7 @@ def check_jobs():
         is_forced = settings.forceall or job.rule.name in forced or run in runs
         if is_forced and run in SCALE.asked_runs:
             forget(RESULTS.stored(run))
+    forget_failures(RESULTS, SCALE.asked_runs)
     remote = next((job for job in jobs if not job.is_local), None)
     if workflow.executor_plugin.name == "slurm" and remote is not None:
         try:

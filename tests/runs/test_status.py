@@ -15,6 +15,7 @@ from noisyfl.runs import status
 from noisyfl.runs.status import (
     RunStatus,
     failure_text,
+    forget_failures,
     read_status,
     scale_words,
     snakemake_alone,
@@ -206,6 +207,22 @@ def test_what_is_no_status_does_not_keep_a_run_from_being_tried(run, path, text)
     with pytest.raises(DamagedArtifact, match=path.name):
         read_status(path)
     assert run.known_failure() is None
+
+
+def test_only_failures_of_the_asked_runs_are_forgotten(tmp_path):
+    results = Results(tmp_path / "results")
+    asked = ["running", "interrupted", "failed", "none"]
+    for name in (*asked[:3], "failed, not asked"):
+        made = RunStatus(results.status(name), WORDS, None)
+        made.report(1, 2)
+        if name == "interrupted":
+            made.interrupt()
+        elif name.startswith("failed"):
+            made.fail("broken", permanent=True)
+    results.status("none").with_name("damaged.json").write_text("[")
+    forget_failures(results, [*asked, "damaged"])
+    left = {path.stem for path in results.status("none").parent.iterdir()}
+    assert left == {"running", "interrupted", "failed, not asked", "damaged"}
 
 
 def test_a_failure_is_three_lines_that_no_terminal_obeys():

@@ -13,6 +13,7 @@ import pytest
 from installed import own_scale
 from noisyfl.__main__ import main
 from noisyfl.core.artifacts import Results
+from noisyfl.runs.status import RunStatus
 from small_repository import Repository, hostile
 
 pytestmark = pytest.mark.slow
@@ -141,6 +142,23 @@ def test_a_reproduced_run_is_not_trained(repository):
     finally:
         away.rename(run)
         shutil.rmtree(tracked / run.name)
+
+
+def test_how_a_run_failed_before_keeps_no_attempt_from_being_made(repository):
+    """Also where the first attempt never begins, as if Slurm rejects its job."""
+    results = Results(repository.folder / "results")
+    (folder, *_) = (results.root / "runs").iterdir()
+    status = results.status(folder.name)
+    RunStatus(status, "a run", None).fail("repaired since", permanent=True)
+    away = folder.rename(folder.with_suffix(".away"))
+    undo = repository.edit("workflow/scripts/train.py", "\ntrain()", "\nsys.exit(1)")
+    try:
+        repository.fails(f"results/runs/{folder.name}/provenance.json")
+    finally:
+        undo()
+        shutil.rmtree(folder, ignore_errors=True)
+        away.rename(folder)
+    assert not status.exists()
 
 
 def test_a_wrong_table_matters_only_to_those_who_ask_for_it(repository):

@@ -215,6 +215,14 @@ def read_statuses(results: Results) -> tuple[dict[str, StatusRecord], dict[str, 
     return found, damage
 
 
+def forget_failures(results: Results, runs: Iterable[str]) -> None:
+    """Remove the statuses of runs that failed before, as their causes may be repaired since."""
+    statuses, _ = read_statuses(results)
+    for run in runs:
+        if run in statuses and statuses[run].state == "failed":
+            results.status(run).unlink(missing_ok=True)
+
+
 def failure_text(name: str, error: str, log: str | None, alone: str) -> str:
     """The message about a job that failed: three lines."""
     lines = [f"failed: {name}: {error}", f"log: {log or 'none'}", f"again, alone: {alone}"]
