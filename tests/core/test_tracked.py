@@ -115,6 +115,18 @@ def test_nothing_is_written_elsewhere(tmp_path):
     assert not (tmp_path / "evil").exists()
 
 
+@pytest.mark.parametrize("clone", [True, False])
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_read_only_clone_is_unpacked_in_the_users_cache(tmp_path, monkeypatch, clone, writable):
+    """As is an installed copy."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(tracked, "IN_A_CLONE", clone)
+    monkeypatch.setattr(tracked.os, "access", lambda path, mode: writable)
+    cache = tmp_path / "cache" / "noisyfl" / "reproduced"
+    expected = tmp_path if clone and writable else cache
+    assert tracked._unpacked_folder(tmp_path) == expected
+
+
 def test_several_processes_may_ask_at_once(batches):
     with ThreadPoolExecutor(8) as threads:
         asked = [Tracked(batches.root, packed=batches.packed) for _ in range(8)]

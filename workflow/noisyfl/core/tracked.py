@@ -168,12 +168,17 @@ def _digest(content: bytes) -> str:
 
 
 def _cache() -> Path:
-    """Where an installed copy unpacks: in the user's cache, as it may not write beside itself."""
+    """Where an installed copy or a read-only clone unpacks: in the user's cache."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "noisyfl" / TRACKED
 
 
-REPRODUCED = Tracked(ROOT / TRACKED if IN_A_CLONE else _cache(), packed=ROOT / TRACKED)
+def _unpacked_folder(packed: Path) -> Path:
+    """Where to unpack: beside the batches of a clone, if this user may write there."""
+    return packed if IN_A_CLONE and os.access(packed, os.W_OK) else _cache()
+
+
+REPRODUCED = Tracked(_unpacked_folder(ROOT / TRACKED), packed=ROOT / TRACKED)
 """The tracked runs and noisy partitions."""
 
 
