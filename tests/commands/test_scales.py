@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -10,7 +11,7 @@ import yaml
 from digits_paper import PAPER
 from noisyfl.commands import runs as train_commands
 from noisyfl.commands import scales
-from noisyfl.commands.runs import train_job, train_specs
+from noisyfl.commands.runs import list_runs, train_job, train_specs
 from noisyfl.core.artifacts import DamagedArtifact, Results, write_json
 from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import read_provenance, write_provenance
@@ -82,6 +83,18 @@ def test_nor_does_one_that_a_plugins_mistake_ends(scale, capsys, monkeypatch):
     assert 'KeyError: "a plugin\'s key"' in capsys.readouterr().err
 
 
+def test_no_run_is_tried_after_an_error_of_cuda(scale, capsys, monkeypatch):
+    plan, results = scales.read_plan(scale), scale.parent / "results"
+    files = [scale.parent / f"{run}.json" for run in plan.runs]
+    for file, spec in zip(files, plan.runs.values(), strict=True):
+        write_json(file, spec)
+    errors = ["failed: RuntimeError: CUDA error: an illegal memory access was encountered"]
+    monkeypatch.setattr(train_commands, "train_job", lambda job, data: errors.pop())
+    with pytest.raises(SystemExit, match="stopped: CUDA works again only in a new process"):
+        train_specs(files, results, [scale.parent / "data"], False, "cpu", "fast")
+    assert "illegal memory access" in capsys.readouterr().err
+
+
 def test_the_cheapest_cells_are_printed_for_snakemake(scale, capsys):
     results = scale.parent / "results"
     scales.print_plan(scale, results, "cpu", cheapest=9)
@@ -148,6 +161,29 @@ def test_a_run_goes_with_its_noisy_partition_and_out_of_the_store(scale):
     partition.write_bytes(whole)
     assert archive.archive([run], results, scales.REPRODUCED, "c0ffee") == [run]
     assert not results.stored(run).folder.exists()
+
+
+@pytest.mark.slow
+def test_a_run_whose_files_are_deleted_no_further_does_not_count(scale, monkeypatch, capsys):
+    """As an archive that is killed leaves it."""
+    results = Results(trained(scale))
+    run = scales.read_plan(scale).tables["paper/one"].runs[0][1][0]
+    unlink = Path.unlink
+
+    def unlink_and_end(self, **options):
+        unlink(self, **options)
+        if self.parent.name == run:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", unlink_and_end)
+        with pytest.raises(KeyboardInterrupt):
+            archive.archive([run], results, scales.REPRODUCED, "c0ffee")
+    assert scales.REPRODUCED.run(run).whole()
+    assert results.run(run).spec.exists()
+    capsys.readouterr()
+    list_runs(results.root)
+    assert run not in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -76,6 +76,8 @@ def train_specs(
         if error:
             print(error, file=sys.stderr)
             failed += 1
+            if "CUDA error" in error:
+                sys.exit("stopped: CUDA works again only in a new process; run the same command")
     if failed:
         sys.exit(f"{failed} of {len(jobs)} runs failed" if len(jobs) > 1 else 1)
 

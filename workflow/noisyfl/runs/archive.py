@@ -50,7 +50,8 @@ def archive(
         if any(files.model.exists() or files.labels.exists() for files in copies):
             continue  # these are read beside the rest of the run
         for files in copies:
-            for path in files.all():
+            # The provenance first: if a kill leaves the rest, it does not count as a run.
+            for path in reversed(files.all()):
                 path.unlink(missing_ok=True)
             with suppress(OSError):
                 files.folder.rmdir()
