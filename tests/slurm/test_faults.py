@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from on_slurm import (
     HELD_AFTER,
     ONE_MACHINE,
@@ -34,6 +35,8 @@ from on_slurm import (
     succeed,
     until,
 )
+
+WAITS = "another process trains this run; waiting for it to end"
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,37 @@ def test_a_pre_emption_and_a_lost_node(tmp_path: Path, undisturbed: Undisturbed)
     assert (after["JobId"], after["Restarts"]) == (job["JobId"], "2")
 
 
+@pytest.mark.storm
+def test_a_pre_emption_before_the_first_round(tmp_path: Path, undisturbed: Undisturbed) -> None:
+    """In a minute of grace a job could end by itself, which would count as a failure."""
+    folder = undisturbed.repository(tmp_path, runs=1, held=[])
+    run = undisturbed.ids[1]
+    path = folder / f"results/checkpoints/{run}.lock"
+    path.parent.mkdir()
+
+    def waits() -> bool:
+        return WAITS in run_log(folder, run)
+
+    with FileLock(path), snakemake(folder, *TABLE) as running:
+        until(waits, running, folder)
+        log_path(folder, run).unlink()
+        set_grace(60)
+        urgent = ["sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--wrap=sleep 3"]
+        subprocess.run([*urgent, "--output=/dev/null"], check=True, cwd="/")
+        try:
+            until(waits, running, folder)
+        finally:
+            set_grace(5)
+        (job,) = jobs(folder)
+        assert (job["JobState"], job["Restarts"]) == ("RUNNING", "1")
+
+
+def set_grace(seconds: int) -> None:
+    """How long a job has from the signal that pre-empts it until it is killed."""
+    update = ["scontrol", "update", "partitionname=gpu", f"gracetime={seconds}"]
+    subprocess.run(update, check=True)
+
+
 def test_snakemake_itself_is_killed_and_interrupted(
     tmp_path: Path, undisturbed: Undisturbed
 ) -> None:
@@ -188,8 +222,7 @@ def test_snakemake_itself_is_killed_and_interrupted(
         time.sleep(0.2)
     unlock(folder)
     with snakemake(folder, *TABLE) as running:
-        waits = "another process trains this run; waiting for it to end"
-        until(lambda: waits in run_log(folder, long), running, folder)
+        until(lambda: WAITS in run_log(folder, long), running, folder)
         (left_behind, again) = jobs_of(folder, long)
         interrupt(running)
         assert jobs_of(folder, long)[1]["JobState"] == "CANCELLED"
