@@ -64,7 +64,11 @@ class ImageNames:
                 known.setdefault(parts[-length:], -1)
         found = np.array([known.get(parts, _UNKNOWN) for parts in wanted], dtype=np.int64)
         for wrong, words in (
-            (_UNKNOWN, f"none of the dataset's images, such as {self.train[0]}"),
+            (
+                _UNKNOWN,
+                f"none of the dataset's images, such as {self.train[0]}; expected their paths, or "
+                "no column of this name",
+            ),
             (_SEVERAL, "the end of several training images' paths; expected longer paths"),
         ):
             rows = np.flatnonzero(found == wrong).tolist()
