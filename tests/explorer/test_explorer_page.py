@@ -365,6 +365,13 @@ def test_runs_fit_a_wide_screen(browser, made, tmp_path):
     assert page.locator("main .scroll").evaluate("one => one.scrollWidth - one.clientWidth") == 0
 
 
+def test_words_of_the_methods_stay_whole_on_a_narrow_screen(browser, made):
+    visit = Visit(browser, made[1], "#methods", width=390)
+    head = visit.page.locator("thead th", has_text="Source")
+    assert head.bounding_box()["height"] < 60  # else it has a line for each letter
+    visit.context.close()
+
+
 def test_a_wide_table_is_printed_whole_and_dark_on_white(browser, made, tmp_path):
     index, details = json.loads(json.dumps(gather(made[0])))
     table = index["tables"][0]
