@@ -39,7 +39,7 @@ def test_a_papers_table_has_ours_below_it_where_most_of_a_column_is_run(tables):
 
 
 def test_a_number_that_two_tables_show_is_in_both(tables):
-    first = "rofl,A,pair,mnist,test_accuracy,0.9,fraction,,rofl/table6,80.0,False,29.6"
+    first = "rofl,A,pair,mnist,test_accuracy,90,percent,,rofl/table6,80.0,False,29.6"
     text = CELLS.replace(first, f"{first}\n{first.replace('rofl/table6', 'rofl/maps')}")
     assert [table.table for table in tables(with_labels(text))] == ["rofl_table6", "rofl_maps"]
 
