@@ -244,6 +244,22 @@ def test_a_component_that_keeps_something_in_itself_is_told_where_to_keep_it():
             "did you mean 'revision'?",
         ),
         (
+            METHOD + "    mu = fl.option(0.01, doc='a weight')\n",
+            "line 3: got mu without a type, expected one, as in `mu: float = option(1.0)`",
+        ),
+        (
+            METHOD + "    mu: float = fl.option('0.01', doc='a weight')\n",
+            "line 2: method 'misspelled': default: mu: Input should be a valid number (got '0.01')",
+        ),
+        (
+            METHOD + "    mu: float = fl.option(-1.0, doc='a weight', at_least=0)\n",
+            "default: mu: Input should be greater than or equal to 0 (got -1.0)",
+        ),
+        (
+            METHOD + "    mu: int | None = fl.option('none', doc='a number')\n",
+            "default: mu: Input should be a valid integer (got 'none')",
+        ),
+        (
             METHOD + "    def losess(self, logits, target):\n        return 0\n",
             "there is no hook 'losess'; did you mean 'losses'? The name of a function",
         ),

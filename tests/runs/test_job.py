@@ -20,11 +20,13 @@ import small_jobs
 from noisyfl.core.artifacts import DamagedArtifact, Results, read_table, write_table
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
+from noisyfl.core.plugins import load
 from noisyfl.data.datasets.download import NotDownloaded
 from noisyfl.runs.job import Outcome, TrainingJob, is_permanent, only_trainer
 from noisyfl.runs.status import read_status
 from noisyfl.runs.store import when_there_is_room
 from noisyfl.specs.identity import identity
+from outside import PARTS
 from small_runs import inputs, spec_of
 
 SPEC = spec_of("fedavg")
@@ -132,8 +134,26 @@ def test_a_method_edited_since_the_spec_was_made_is_not_trained_under_its_id(res
     spec = {**SPEC, "method": {**SPEC["method"], "revision": 99}}
     outcome = replace(job_in(results), spec=spec).run()
     assert outcome.error is not None
-    assert "not a canonical spec of this version; method would now be" in outcome.error
+    assert "spec: the code of fedavg has changed since this spec was made; " in outcome.error
     assert not results.stored(identity(spec)).whole()
+
+
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("{}['keep']", "KeyError: 'keep'"),
+        ("self.factor = 1", "got self.factor = ..., expected what changes in federation.state or"),
+    ],
+)
+def test_an_error_of_a_plugin_is_told_with_its_line(results, tmp_path, wrong, said):
+    text = PARTS.replace("return self.factor *", f"{wrong}\n        return self.factor *")
+    (tmp_path / "parts.py").write_text(text)
+    load([str(tmp_path / "parts.py")])
+    outcome = replace(job_in(results), spec=spec_of("halves")).run()
+    line = text.splitlines().index(f"        {wrong}") + 1
+    assert outcome.error is not None
+    assert outcome.error.startswith(f"{tmp_path}/parts.py, line {line}: {said}")
 
 
 def test_a_slurm_job_with_a_gpu_that_torch_does_not_see_is_tried_elsewhere(results, monkeypatch):

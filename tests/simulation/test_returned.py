@@ -55,9 +55,9 @@ def aggregate(change):
 
 
 WRONG = {
-    "losses: got torch.float32 [], expected a tensor [20]": losses(torch.Tensor.mean),
-    "losses: got float32 [20], expected a tensor [20]": losses(lambda each: each.detach().numpy()),
-    "loss: got torch.float32 [20], expected a tensor [], a scalar": loss(
+    "losses: got torch.float32 [], expected a tensor [10]": losses(torch.Tensor.mean),
+    "losses: got float32 [10], expected a tensor [10]": losses(lambda each: each.detach().numpy()),
+    "loss: got torch.float32 [10], expected a tensor [], a scalar": loss(
         lambda outputs, batch: cross_entropy(outputs.logits, batch.target)
     ),
     "loss: got one without a gradient of 0.body.0.weight, expected one of every weight": loss(
@@ -73,7 +73,7 @@ WRONG = {
     "Epoch.learns: got 'classifier', expected a beginning of one of 0.body.0.weight": epoch(
         learns="classifier"
     ),
-    "aggregate: got None, expected a dict of weights": aggregate(lambda model: None),
+    "aggregate: got list of 0, expected a dict of weights": aggregate(lambda model: []),
     f"aggregate: {ONE!r} is missing": aggregate(
         lambda model: {name: value for name, value in model.items() if name != ONE}
     ),
@@ -83,13 +83,13 @@ WRONG = {
     f"aggregate: {OTHER}: got torch.float64 [10], expected torch.float32 [10]": aggregate(
         lambda model: {**model, OTHER: model[OTHER].double()}
     ),
-    "start, received: got None, expected a dict of weights": {
-        "received": lambda self, client, weights, federation: None
+    "start, received: got list of 0, expected a dict of weights": {
+        "received": lambda self, client, weights, federation: []
     },
     "select: got True, expected numbers of clients, from 0": {
         "select": lambda self, round, federation: [True]
     },
-    "size: got None, expected a finite number of at least 0": {"size": lambda self, client: None},
+    "size: got 'a', expected a finite number of at least 0": {"size": lambda self, client: "a"},
     "Epoch.views: got ('Strong',), expected a tuple of": epoch(views=("Strong",)),
     "predict: got torch.int64 [360], expected a tensor [360, 10], the logits": {
         "predict": lambda self, outputs, client: outputs[0].logits.argmax(1)

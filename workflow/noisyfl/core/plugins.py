@@ -73,6 +73,12 @@ def plugin_of(module: str) -> Plugin | None:
     return _loaded.get(module.partition(".")[0])
 
 
+def is_of_plugin(file: str) -> bool:
+    """Whether a source file belongs to a loaded plugin."""
+    modules = [*sys.modules.items()]
+    return any(getattr(one, "__file__", None) == file for name, one in modules if plugin_of(name))
+
+
 def loaded_files() -> list[str]:
     """The files of the plugins that this process has loaded."""
     return [str(plugin.path) for plugin in _loaded.values() if plugin.path is not None]
@@ -150,6 +156,9 @@ def with_line(error: Exception | SystemExit, is_own: Callable[[str], bool]) -> s
 def _of_pydantic(error: BaseException) -> str:
     """What an author of a component has to know of an error of pydantic's; empty if it is none."""
     if isinstance(error, PydanticUserError) and error.code == "model-field-missing-annotation":
+        if option := re.match("Field '(.*?)' requires", str(error)):
+            name = option[1]
+            return f"got {name} without a type, expected one, as in `{name}: float = option(1.0)`"
         written = re.findall("`(.*?)`", str(error))[0]
         known = {
             name

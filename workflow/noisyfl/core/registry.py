@@ -66,7 +66,8 @@ class Component(Typed):
         revision = cls.revision_or_digest() if plugin_of(cls.__module__) else None
         if revision is not None and options.pop("revision", revision) != revision:
             raise BadInput(
-                f"got {raw['revision']!r}, expected {revision!r}, that of the plugin here",
+                f"got {raw['revision']!r}, expected {revision!r}, that of the plugin here: it has "
+                "changed",
                 "revision",
             )
         if "variant" in options and cls.variants:
@@ -172,6 +173,7 @@ class Registry(Generic[C]):
         def register(cls: type[D]) -> type[D]:
             self._check(name, cls)
             add(self.classes, self.kind, name, cls)
+            check_returned(cls, self.bases)
             cls.name = name
             # An inherited revision says nothing of the code here, which may change at any time.
             if plugin_of(cls.__module__) and "revision" not in vars(cls):
@@ -186,7 +188,9 @@ class Registry(Generic[C]):
             raise BadInput(f"{self.kind} {name!r}: {cls.__name__} is not a {expected}")
         if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
             raise BadInput(f"{self.kind} {name!r}: {cls.__name__} has no {lacking[0]}")
-        check_hooks(cls, self.bases, f"{self.kind} {name!r}: ")
+        of = f"{self.kind} {name!r}: "
+        check_hooks(cls, self.bases, of)
+        cls.read(cls.defaults(), f"{of}default: ", partial=True, typed=True)
 
     def names(self) -> list[str]:
         """All names, sorted."""
@@ -251,6 +255,32 @@ def check_hooks(cls: type, bases: Sequence[type], of: str) -> None:
         given = ", ".join(inspect.signature(hooks[name]).parameters)
         if takes != given:
             raise BadInput(f"{of}{name} takes {takes}, expected {given}")
+
+
+def check_returned(cls: type, bases: Sequence[type]) -> None:
+    """Let the hooks of a class raise :class:`BadInput` where they forget to return something."""
+    own = [base for base in bases if issubclass(cls, base)]
+    for name in hooks_of(cls, bases):
+        hook = next(getattr(base, name) for base in own if hasattr(base, name))
+        expected = str(inspect.signature(hook).return_annotation)
+        function = inspect.getattr_static(cls, name)
+        is_checked = hasattr(function, "__wrapped__")  # inherited from a registered class
+        if inspect.isfunction(function) and not is_checked and not expected.endswith("None"):
+            setattr(cls, name, _never_none(function, expected))
+
+
+def _never_none(function: Callable[..., Any], expected: str) -> Callable[..., Any]:
+    code = function.__code__
+
+    @functools.wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        returned = function(*given, **named)
+        if returned is None:
+            place = f"{code.co_filename}, line {code.co_firstlineno}"
+            raise BadInput(f"{place}: {function.__name__}: got None, expected {expected}")
+        return returned
+
+    return call
 
 
 def hooks_of(cls: type, bases: Sequence[type]) -> list[str]:

@@ -55,7 +55,8 @@ class Typed(BaseModel):
         Args:
             where: what the error messages call it; a file's name ends with ``": "``.
             context: what :meth:`prepare` and :meth:`verify` are given; with ``partial``, keys may
-                be missing, and the model is good for nothing but to have been checked.
+                be missing, and the model is good for nothing but to have been checked; with
+                ``typed``, a text is no number.
 
         Raises:
             BadInput: naming ``where``, the key, the value and what was expected.
@@ -96,7 +97,7 @@ class Typed(BaseModel):
         context = info.context or NO_CONTEXT
         prepared = cls.prepare(raw, context)
         if isinstance(prepared, Mapping):
-            readers = cls._readers()
+            readers = {} if context.get("typed") else cls._readers()
             prepared = {k: readers[k](v) if k in readers else v for k, v in prepared.items()}
             for key, value in prepared.items():
                 if isinstance(value, int) and abs(value) >= LARGEST:

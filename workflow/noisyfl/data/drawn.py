@@ -18,15 +18,15 @@ def check_dealt(
     Raises:
         BadInput: a client has none, or a row is on two clients, negative, or beyond the last one.
     """
-    if len(rows) != clients:
-        raise BadInput(f"{where}: got rows of {len(rows)} clients, expected {clients}")
+    _check_clients(rows, clients, where)
     for client, part in enumerate(rows):
-        if not len(part):
+        found = np.asarray(part)
+        if found.ndim == 1 and not found.size:
             raise BadInput(
                 f"{where}: client {client} of {len(rows)} has no sample; use fewer clients, a less "
                 "uneven partition or another seed"
             )
-        if np.asarray(part).dtype.kind not in "iu":
+        if found.ndim != 1 or found.dtype.kind not in "iu":
             got = f"client {client}: got {kind_of(part)}"
             raise BadInput(f"{where}: {got}, expected integers from 0 to {samples - 1}")
     whole = [np.asarray(part).astype(np.int64) for part in rows]
@@ -40,9 +40,18 @@ def check_dealt(
     return whole
 
 
+def _check_clients(given: Any, clients: int, where: str) -> None:
+    """Raise :class:`BadInput` unless there is something for each client."""
+    if not isinstance(given, Sequence | np.ndarray) or len(given) != clients:
+        raise BadInput(
+            f"{where}: got {kind_of(given)}, expected an array for each of {clients} clients"
+        )
+
+
 def check_levels(levels: Any, clients: int, where: str) -> None:
     """Raise :class:`BadInput` unless there is a share from 0 to 1 for each client."""
-    if np.shape(levels) != (clients,):
+    is_array = isinstance(levels, np.ndarray) and levels.dtype.kind in "fiu"
+    if not is_array or levels.shape != (clients,):
         got = kind_of(levels)
     elif not ((levels >= 0) & (levels <= 1)).all():
         got = f"{levels.min():g} to {levels.max():g}"
@@ -55,10 +64,13 @@ def check_flipped(
     flipped: Sequence[np.ndarray], true: Sequence[np.ndarray], classes: int, where: str
 ) -> None:
     """Raise :class:`BadInput` unless there is a label of a class for each sample of each client."""
+    _check_clients(flipped, len(true), where)
     for client, (given, before) in enumerate(zip(flipped, true, strict=True)):
-        if given.shape != before.shape or given.dtype.kind not in "iu":
+        is_array = isinstance(given, np.ndarray) and given.dtype.kind in "iu"
+        if not is_array or given.shape != before.shape:
             raise BadInput(
-                f"{where}: client {client}: got {kind_of(given)}, expected {len(before)} integers"
+                f"{where}: client {client}: got {kind_of(given)}, expected an array of "
+                f"{len(before)} integers"
             )
         if len(given) and (given.min() < 0 or given.max() >= classes):
             raise BadInput(

@@ -8,6 +8,7 @@ holds the spec that the partition was made from.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +19,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
 from noisyfl.core.artifacts import DamagedArtifact, read_table, to_numpy, write_table
 from noisyfl.core.options import BadInput, within
-from noisyfl.core.plugins import facts_of, module_of
+from noisyfl.core.plugins import facts_of, is_of_plugin, module_of, naming_the_line
 from noisyfl.core.randomness import stream
 from noisyfl.core.registry import split_component
 from noisyfl.core.typed import Typed
@@ -299,8 +300,14 @@ def write(
     own: OwnFiles | None = None,
     images: np.ndarray | Encoded | None = None,
 ) -> None:
-    """Make a noisy partition and write it; the arguments are those of :func:`make`."""
-    table, metadata = make(spec, labels, own, images)
+    """Make a noisy partition and write it; the arguments are those of :func:`make`.
+
+    Raises:
+        BadInput: as :func:`make`, or for any error in a plugin, with its line.
+    """
+    plugins = facts_of(component_modules(spec))
+    with naming_the_line(is_of_plugin) if plugins else nullcontext():
+        table, metadata = make(spec, labels, own, images)
     write_table(path, table, metadata)
 
 

@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 from noisyfl.core.artifacts import NO_ROOM, DamagedArtifact, Results, RunFiles, remove_drafts
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
+from noisyfl.core.plugins import is_of_plugin, with_line
 from noisyfl.core.provenance import read_provenance
 from noisyfl.core.text import one_line
 from noisyfl.data.datasets.dataset import dataset
@@ -144,7 +145,7 @@ class TrainingJob:
                 log.error(f"error: {error}")
                 return Outcome(str(error))
             except Exception as error:
-                text = f"{type(error).__name__}: {error}"
+                text = with_line(error, is_of_plugin)
                 status.fail(text, permanent=is_permanent(error))
                 log.exception(f"error: {text}")
                 return Outcome(text)
