@@ -5,6 +5,7 @@ import json
 import pytest
 
 from noisyfl.core.options import BadInput
+from noisyfl.core.registry import parts_of
 from noisyfl.specs.identity import identity
 from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.spec import check_run
@@ -20,6 +21,19 @@ def test_a_whole_number_written_as_a_fraction_is_no_other_run(key, value):
     with pytest.raises(BadInput, match=r"a\.json: not a canonical spec .*; schedule would now be"):
         check_run(other, "a.json")
     check_run(json.loads(json.dumps(spec)), "a.json")
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [("fedavg", "fedavg"), ("krum+gce", "gce"), ("krum(byzantine=0)+gce(q=0.5)", "gce")],
+)
+def test_a_spec_of_a_method_that_was_edited_says_so(method, expected):
+    spec = spec_of(method)
+    spec["method"] = json.loads(json.dumps(spec["method"]))
+    parts_of(spec["method"])[-1]["revision"] = "0-0123456789ab"
+    said = f"a.json: the code of {expected} has changed since this spec was made; compare and"
+    with pytest.raises(BadInput, match=said):
+        check_run(spec, "a.json")
 
 
 def test_a_run_of_a_method_whose_file_is_gone_still_has_words():

@@ -270,6 +270,13 @@ def check_run(spec: Any, where: str) -> None:
             for key in canonical
             if canonical_json({key: canonical[key]}) != canonical_json({key: spec.get(key)})
         ]
+        pairs = zip(parts_of(spec["method"]), parts_of(canonical["method"]), strict=False)
+        edited = [new["name"] for old, new in pairs if old.get("revision") != new["revision"]]
+        if edited:
+            raise BadInput(
+                f"{where}: the code of {' and '.join(edited)} has changed since this spec was "
+                "made; compare and specs make one of the present code, whose run is trained again"
+            )
         raise BadInput(
             f"{where}: not a canonical spec of this version; {', '.join(differing)} would now be "
             f"{', '.join(canonical_json(canonical[key]) for key in differing)}"
