@@ -41,8 +41,8 @@ def list_methods() -> None:
 def new_method(name: str, outside: Path | None = None) -> None:
     """Write the file of a new method, which trains as FedAvg and shows the most common hooks.
 
-    With --outside, write a package instead: the method, how to install it, and a test that trains
-    it on digits in seconds.
+    With --outside, write a package instead: the method, how to install it, and a test that makes
+    the checks of check-method.
     """
     if outside is None:
         if not IN_A_CLONE:
