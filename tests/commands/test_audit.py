@@ -13,7 +13,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from noisyfl.__main__ import main
-from noisyfl.analysis.audit import clients_of, samples_of, suspected
+from noisyfl.analysis.audit import classes_of, clients_of, samples_of, scores_of, suspected
 from noisyfl.commands.audit import not_diverged
 from noisyfl.core.artifacts import read_table
 from noisyfl.data.datasets.own_images import RequestedImages
@@ -247,13 +247,34 @@ def test_a_label_is_suspected_where_another_is_as_probable_as_it_usually_is():
     assert not suspected(first.assign(suggested_probability=[0.9, 0.79, 0.8])).any()
 
 
-def test_a_client_has_the_labels_that_more_than_half_of_the_runs_suspect():
+def test_as_many_labels_are_suspected_as_a_run_suspects_and_the_most_suspicious_ones():
     found = judgements(suspected=[False, True, True, False, False, True])
-    found = pd.concat([found, found.tail(3).assign(run="c")])
-    for runs, expected in ((["a"], 2), (["a", "b"], 1), (["a", "b", "c"], 1)):
+    for runs, expected in ((["a"], [1, 2]), (["b"], [1]), (["a", "b"], [0, 1])):
         some = found[found["run"].isin(runs)]
-        clients = clients_of(some, samples_of(some, ["cat", "dog"]), [])
-        assert clients["suspected"].tolist() == [expected]
+        samples = samples_of(some, ["cat", "dog"])
+        assert sorted(samples.loc[samples["suspected"], "sample"]) == expected
+        assert samples["suspected"].is_monotonic_decreasing
+        assert clients_of(some, samples, [])["suspected"].tolist() == [len(expected)]
+
+
+def test_confused_classes_and_the_scores_of_known_labels():
+    samples = pd.DataFrame(
+        {
+            "given_label": ["cat", "cat", "dog", "cat", "dog"],
+            "suggested_label": ["dog", "dog", "cat", "cat", "dog"],
+            "suspected": [True, True, True, True, False],
+            "suspicion": [0.9, 0.8, 0.7, 0.6, 0.1],
+        }
+    )
+    assert classes_of(samples).to_numpy().tolist() == [
+        ["cat", "dog", 3, 2, pytest.approx(2 / 3)],
+        ["dog", "cat", 2, 1, 0.5],
+    ]
+    assert classes_of(samples.assign(suspected=False)).empty
+    wrong = pd.Series([True, False, True, False, False])
+    assert scores_of(samples, wrong) == pytest.approx(
+        {"AP": (1 + 2 / 3) / 2, "AUROC": 5 / 6, "precision": 0.5, "recall": 1.0}
+    )
 
 
 def test_runs_agree_or_do_not():

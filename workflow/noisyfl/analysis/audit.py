@@ -5,6 +5,8 @@ The columns of the samples, the most suspicious one first:
 ==========================  =======================================================================
 ``client``, ``sample``      which sample it is: its client, and its row in the training part
 ``given_label``             the name of the given class
+``suspected``               it is one of the first rows, of which there are as many as labels that a
+                            run suspects, in the mean over the runs
 ``suggested_label``         the name of the class that most runs suggest; of equally many, the one
                             that they are most confident in
 ``suspicion``               1 minus the probability of the given label, mean over the runs
@@ -30,6 +32,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from noisyfl.analysis.clients import last_values
 from noisyfl.analysis.runs import Run
@@ -103,8 +106,47 @@ def samples_of(judgements: pd.DataFrame, classes: Sequence[str]) -> pd.DataFrame
         }
     )
     found["learnt_label"] = found["learnt_label"].fillna("")
-    order = found.sort_values("suspicion", ascending=False, kind="stable")
-    return order.reset_index()
+    order = found.sort_values("suspicion", ascending=False, kind="stable").reset_index()
+    # One run suspects too many labels and another one too few; their order is better than both.
+    wrong = round((order["suspected_by"] / order["runs"]).sum())
+    order.insert(3, "suspected", order.index < wrong)  # after the given label
+    return order
+
+
+def classes_of(samples: pd.DataFrame) -> pd.DataFrame:
+    """Which classes are confused, the most frequent pair first.
+
+    Returns:
+        ``given_label`` and ``suggested_label``, the number of ``samples`` with that given label,
+        how many of them are ``suspected`` and suggested to be of the other class, and their
+        ``share``.
+    """
+    wrong = samples[samples["suspected"] & (samples["suggested_label"] != samples["given_label"])]
+    found = wrong.groupby(["given_label", "suggested_label"]).size().reset_index(name="suspected")
+    given = found["given_label"].map(samples["given_label"].value_counts())
+    found.insert(2, "samples", given.astype(int))
+    found["share"] = found["suspected"] / found["samples"]
+    return found.sort_values("suspected", ascending=False, kind="stable", ignore_index=True)
+
+
+def scores_of(samples: pd.DataFrame, wrong: pd.Series) -> dict[str, float]:
+    """How well an audit finds labels that are known to be wrong.
+
+    Args:
+        samples: of :func:`samples_of`.
+        wrong: of each row, whether its given label is; some must be, and not all.
+
+    Returns:
+        The average precision of the order (``AP``), the area under its ROC curve (``AUROC``), and
+        the ``precision`` and ``recall`` of the suspected labels.
+    """
+    right = samples["suspected"] & wrong
+    return {
+        "AP": float(average_precision_score(wrong, samples["suspicion"])),
+        "AUROC": float(roc_auc_score(wrong, samples["suspicion"])),
+        "precision": float(right.sum() / max(1, samples["suspected"].sum())),
+        "recall": float(right.sum() / wrong.sum()),
+    }
 
 
 def _most_frequent(rows: pd.DataFrame, label: str, weight: str) -> pd.DataFrame:
@@ -123,21 +165,19 @@ def clients_of(
     """The clients, the noisiest one first.
 
     Returns:
-        ``client``, ``samples``, ``suspected`` (the number of labels that more than half of the runs
-        suspect), ``noise_level`` (the share of suspected labels, mean over the runs),
-        ``left_out`` and ``relabelled`` (the shares that methods left out and relabelled, mean over
-        the runs; NaN where none selects), ``method_noise_level`` (the methods' own estimates at the
-        end), ``flagged`` (the share of the runs whose method flagged the client as noisy,
-        of those that flag clients; else NaN) and ``in_sample``.
+        ``client``, ``samples``, ``suspected`` (the number of suspected labels), ``noise_level``
+        (the share of labels that a run suspects, mean over the runs), ``left_out`` and
+        ``relabelled`` (the shares that methods left out and relabelled, mean over the runs; NaN
+        where none selects), ``method_noise_level`` (the methods' own estimates at the end),
+        ``flagged`` (the share of the runs whose method flagged the client as noisy, of those that
+        flag clients; else NaN) and ``in_sample``.
     """
     by_client = judgements.groupby("client")
     judged = judgements[judgements["judged"] > 0]
     found = pd.DataFrame(
         {
             "samples": samples.groupby("client").size(),
-            "suspected": (2 * samples["suspected_by"] > samples["runs"])
-            .groupby(samples["client"])
-            .sum(),
+            "suspected": samples.groupby("client")["suspected"].sum(),
             "noise_level": by_client["suspected"].mean(),
             "left_out": (judged["last_selected"] == 0).groupby(judged["client"]).mean(),
             "relabelled": (judgements["learnt_label"] != judgements["given_label"])

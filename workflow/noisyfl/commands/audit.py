@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from noisyfl.analysis.audit import clients_of, read_label_judgements, samples_of
+from noisyfl.analysis.audit import (
+    classes_of,
+    clients_of,
+    read_label_judgements,
+    samples_of,
+    scores_of,
+)
 from noisyfl.analysis.frame import write_frame
 from noisyfl.analysis.runs import Run, read_run
 from noisyfl.commands.compare import Places
@@ -28,7 +34,7 @@ from noisyfl.data.datasets.dataset import dataset, is_own
 from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
-from noisyfl.data.noisy_partition import NoisyPartition
+from noisyfl.data.noisy_partition import UNKNOWN, NoisyPartition
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.compare import compare
@@ -49,7 +55,7 @@ METHODS = ("fedrn", "fedcorr")
 """
 
 SHOWN = 10
-"""How many samples are printed."""
+"""How many samples and pairs of classes are printed."""
 
 
 def audit_labels(
@@ -67,7 +73,8 @@ def audit_labels(
     at_once: int | None = None,
     plugins: Sequence[str] = (),
 ) -> None:
-    """Say which given labels may be wrong: a table of samples and one of clients, and HTML pages.
+    """List the given labels that are probably wrong, in tables of samples, clients and classes, and
+    on pages with the images.
 
     Give the ids of runs, or methods that are trained on the dataset as it is. Runs that have not
     kept what they found of each label (train --keep-labels) are trained once more for it.
@@ -102,7 +109,7 @@ def audit_labels(
     judgements = read_label_judgements(found)
     facts = dataset(specs[0]["noisy_partition"]["dataset"])
     samples = samples_of(judgements, facts.classes)
-    clients = clients_of(judgements, samples, found)
+    clients, confused = clients_of(judgements, samples, found), classes_of(samples)
     train, _ = prepared(specs[0]["noisy_partition"]["dataset"], own, download)
     part = read_part(train)
     known = own.image_names(facts.name) if is_own(facts.name) else None
@@ -117,13 +124,18 @@ def audit_labels(
         return images.decoded(row).transpose(1, 2, 0)
 
     about = [f"{describe_run(run.spec)} (run {run.id})" for run in found]
-    for name, table in (("samples", samples), ("clients", clients)):
+    for name, table in (("samples", samples), ("clients", clients), ("classes", confused)):
         with replacing(to / f"{name}.csv") as draft:
             table.to_csv(draft, index=False)
         write_frame(to / f"{name}.parquet", table)
-    write_pages(to, samples, clients, names, picture, about)
-    print(_text(samples, clients))
-    print(f"wrote {to}/samples.csv, clients.csv (and .parquet), and {to}/index.html")
+    write_pages(to, samples, clients, confused, names, picture, about)
+    print(_text(samples, clients, confused))
+    if (wrong := _wrong(samples, make_partition(specs[0], own, download))) is not None:
+        scores = ", ".join(
+            f"{name} {score:.1%}" for name, score in scores_of(samples, wrong).items()
+        )
+        print(f"Compared with the true labels, which are known here: {scores}")
+    print(f"wrote {to}/samples.csv, clients.csv, classes.csv (and .parquet), and {to}/index.html")
 
 
 NAMES = {**FLAGS, "methods": "--method"}
@@ -191,6 +203,21 @@ def _labels(partition: NoisyPartition) -> list[dict[int, int]]:
     ]
 
 
+def _wrong(samples: pd.DataFrame, partition: Path) -> pd.Series | None:
+    """Whether the label of each row is wrong; None unless true labels are known, and some wrong."""
+    clients = noisy_partition.read(partition).clients
+    true = {
+        (number, sample): label
+        for number, client in enumerate(clients)
+        for sample, label in zip(
+            client.samples.tolist(), (client.true_label != client.given_label).tolist(), strict=True
+        )
+    }
+    if any((client.true_label == UNKNOWN).any() for client in clients) or not any(true.values()):
+        return None
+    return samples[["client", "sample"]].apply(tuple, axis=1).map(true).astype(bool)
+
+
 def _train(jobs: Sequence[TrainingJob], places: Places, own: OwnFiles) -> None:
     """Train the runs of which it is not known what they found; exit if one fails."""
     missing = [job for job in jobs if not job.done]
@@ -225,13 +252,14 @@ def not_diverged(runs: Sequence[Run]) -> list[Run]:
     return [run for run in runs if not run.diverged]
 
 
-def _text(samples: pd.DataFrame, clients: pd.DataFrame) -> str:
-    """The first samples and all clients, as text."""
+def _text(samples: pd.DataFrame, clients: pd.DataFrame, confused: pd.DataFrame) -> str:
+    """The first samples, the most confused classes and all clients, as text."""
     shown = samples.head(SHOWN)[
         ["client", "image", "given_label", "suggested_label", "given_probability"]
     ]
     columns = ["client", "samples", "suspected", "noise_level", "left_out", "flagged", "in_sample"]
     return "\n\n".join(
         table.to_string(index=False, float_format=lambda value: f"{value:.2f}", na_rep="")
-        for table in (shown, clients[columns])
+        for table in (shown, confused.head(SHOWN), clients[columns])
+        if len(table)
     )

@@ -20,6 +20,9 @@ from noisyfl.pages.html import render
 ALL, OF_CLIENT = 200, 60
 """Most images that the first page shows, and the page of a client."""
 
+PAIRS = 10
+"""Most pairs of classes that the first page shows."""
+
 SIDE = 96
 """The longer side of a thumbnail in pixels, at most."""
 
@@ -52,6 +55,7 @@ def write_pages(
     folder: Path,
     samples: pd.DataFrame,
     clients: pd.DataFrame,
+    confused: pd.DataFrame,
     names: Sequence[str],
     picture: Picture,
     about: Sequence[str],
@@ -61,6 +65,7 @@ def write_pages(
     Args:
         samples: see :mod:`noisyfl.analysis.audit`.
         clients: see :func:`noisyfl.analysis.audit.clients_of`.
+        confused: see :func:`noisyfl.analysis.audit.classes_of`.
         names: of the training images, by row.
         about: lines on what was audited.
     """
@@ -73,6 +78,7 @@ def write_pages(
             "facts": [*about, kind],
             "client_head": CLIENT_HEAD,
             "clients": [(row["client"], _client_cells(row)) for _, row in clients.iterrows()],
+            "classes": [_class_cells(row) for _, row in confused.head(PAIRS).iterrows()],
             **_shown(samples, ALL, names, picture),
         }
     }
@@ -88,6 +94,7 @@ def write_pages(
             ],
             "client_head": (),
             "clients": [],
+            "classes": [],
             **_shown(own, OF_CLIENT, names, picture),
         }
     for page in folder.glob("client_*.html"):
@@ -97,6 +104,13 @@ def write_pages(
     for name, values in pages.items():
         write_text(folder / name, render("audit.html", **values))
     return [folder / name for name in pages]
+
+
+def _class_cells(row: pd.Series) -> list[str]:
+    return [
+        *(row["given_label"], row["suggested_label"]),
+        *(str(row["samples"]), str(row["suspected"]), f"{row['share']:.1%}"),
+    ]
 
 
 def _client_cells(row: pd.Series) -> list[str]:
