@@ -9,6 +9,7 @@ import yaml
 
 from noisyfl.__main__ import main
 from noisyfl.commands import runs, scales
+from noisyfl.commands.parser import parser
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import check_folder
 from small_paper import PAPER
@@ -45,6 +46,29 @@ def test_a_bad_argument_is_told_in_a_line(scale, monkeypatch, words, said):
         main()
     assert re.match(f"error: {said}", ended.value.code)
     assert "\n" not in ended.value.code
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "items"),
+    [
+        ("compare fedavg --rounds 4 fedprox --level 0.3 gce", "methods", "fedavg fedprox gce"),
+        ("compare --rounds 4 fedprox", "methods", "fedprox"),
+        ("audit --seeds 1 abc", "runs", "abc"),
+        ("train a.json --device cpu b.json", "specs", "a.json b.json"),
+    ],
+)
+def test_items_of_a_list_may_follow_options(words, name, items):
+    found = parser().parse_args(words.split())
+    assert [*map(str, getattr(found, name))] == items.split()
+
+
+@pytest.mark.parametrize(
+    "words", ["compare fedavg --roundz 4 gce", "compare fedavg --rounds 4 --x gce", "runs abc"]
+)
+def test_other_arguments_are_not_taken_for_items(words, capsys):
+    with pytest.raises(SystemExit):
+        parser().parse_args(words.split())
+    assert "unrecognized arguments: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

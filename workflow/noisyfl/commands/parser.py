@@ -56,6 +56,18 @@ class _Command(argparse.ArgumentParser):
         self.description = function_of(self.get_default("command")).__doc__
         return super().format_help()
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Also accept the items of a list after an option, as in ``compare fedavg --rounds 4 gce``,
+        which argparse takes for unknown arguments.
+        """
+        found, left = super().parse_known_args(args, namespace)
+        for action in self._get_positional_actions():
+            if action.nargs in ("*", "+") and not any(word.startswith("-") for word in left):
+                items = [self._get_value(action, word) for word in left]
+                setattr(found, action.dest, [*(getattr(found, action.dest) or ()), *items])
+                left = []
+        return found, left
+
 
 def function_of(command: str) -> Callable[..., None]:
     """The function ``module.name`` of :mod:`noisyfl.commands`; importing it may take seconds."""
