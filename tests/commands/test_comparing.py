@@ -14,6 +14,7 @@ from noisyfl.__main__ import main
 from noisyfl.analysis.compared import significance
 from noisyfl.commands import compare as module
 from noisyfl.methods import METHODS
+from outside import PARTS
 
 SMALL = {"clients": 4, "partition": "iid", "rounds": 2, "participation": 0.5, "local_epochs": 1}
 FLAGS = ["--clients", "4", "--partition", "iid", "--rounds", "2", "--participation", "0.5"]
@@ -55,6 +56,7 @@ def test_a_comparison_is_trained_once_and_printed_again(command, tmp_path, monke
     frame = pd.read_csv("a.csv")
     assert frame["method"].tolist() == [methods[0]] * 2 + [methods[1]] * 2
     assert frame["seed"].tolist() == [1, 2, 1, 2]
+    assert max(map(len, pd.read_csv("a.csv", dtype=str)["accuracy"])) <= len("69.123456789")
     assert frame.loc[frame["method"] == methods[1], "precision"].between(1, 100).all()
     mean = frame.groupby("method", sort=False)["accuracy"].mean()
     for method in methods:
@@ -116,6 +118,20 @@ def test_where_the_table_goes_is_checked_before_training(command, monkeypatch, w
     with pytest.raises(SystemExit) as ended:
         command("fedavg", *FLAGS, *words)
     assert said in str(ended.value.code)
+
+
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.parametrize(
+    "words", [("compare", "fedavg"), ("audit", "--method", "fedavg")], ids=lambda words: words[0]
+)
+def test_a_model_that_cannot_be_trained_is_named_before_training(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "parts.py").write_text(PARTS.replace("def features(", "def feature("))
+    given = ["noisyfl", *words, "--model", "one_layer", "--plugin", "parts.py"]
+    monkeypatch.setattr(sys, "argv", given)
+    with pytest.raises(SystemExit, match="error: model one_layer: got a module without features"):
+        main()
+    assert not (tmp_path / "results" / "data").exists()
 
 
 @pytest.mark.slow
@@ -191,6 +207,7 @@ def test_a_run_that_diverged_is_warned_of(tmp_path):
         frame = noisyfl.compare(["fedavg"], seeds=1, learning_rate=1e30, **SMALL, **where)
     assert frame["status"].tolist() == ["diverged"]
     assert frame["accuracy"].isna().all()
+    assert frame["rounds"].tolist() == [1]
     spec = noisyfl.load_run(frame["run"][0], tmp_path / "results").spec
     with pytest.warns(UserWarning, match="fedavg on digits.*: diverged after 0 rounds"):
         noisyfl.train(spec, tmp_path / "results", tmp_path)

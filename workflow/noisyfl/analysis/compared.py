@@ -8,6 +8,7 @@ The frame's columns:
 ``split``      ``test``; or ``validation``, of runs by which an option's value was chosen
 ``run``        the run's id
 ``status``     ``finished`` or ``diverged``
+``rounds``     how many were trained; the last one is that in which a run diverged
 ``accuracy``   mean test accuracy of the last ten evaluations, in percent; this and all that
                follows is NaN for a run that diverged
 ``best``       the highest test accuracy of an evaluation, in percent
@@ -32,7 +33,7 @@ from noisyfl.core.options import BadInput
 
 MEASURES = ["accuracy", "best", "best_round", "precision", "recall"]
 
-COLUMNS = ["method", "seed", "split", "run", "status", *MEASURES, "seconds"]
+COLUMNS = ["method", "seed", "split", "run", "status", "rounds", *MEASURES, "seconds"]
 
 
 def frame_of(runs: Mapping[str, Iterable[Run]], split: str = "test") -> pd.DataFrame:
@@ -54,6 +55,7 @@ def frame_of(runs: Mapping[str, Iterable[Run]], split: str = "test") -> pd.DataF
                     "split": split,
                     "run": run.id,
                     "status": run.provenance.status,
+                    "rounds": run.provenance.rounds,
                     **reached,
                     "seconds": run.provenance.training_seconds,
                 }

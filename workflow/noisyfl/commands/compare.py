@@ -100,7 +100,7 @@ def print_comparison(
         frame = places.train(wanted, display)
     print(f"\n{display.table(frame)}\n\n{LEGEND}")
     if csv:
-        pd.concat([frame, *chosen]).to_csv(csv, index=False)
+        pd.concat([frame, *chosen]).to_csv(csv, index=False, float_format="%.10g")
     if markdown:
         markdown.write_text(
             as_markdown(display.summarise(frame), display.notes, wanted.seeds, wanted.describe())
@@ -264,7 +264,7 @@ class _Display:
             last = frame[frame["run"] == identity(job.spec)].iloc[0]
             reached = f"test accuracy {last['accuracy']:.1f} %"
             if last["status"] == "diverged":
-                reached = "diverged"
+                reached = f"diverged in round {last['rounds']}"
             self.console.print(
                 f"{said}: {last['method']}, seed {last['seed']}: {reached}, "
                 f"{last['seconds']:.0f} s",

@@ -33,7 +33,7 @@ from noisyfl.experiments.scale_file import named_scale
 from noisyfl.experiments.setting import Setting, merge
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import edited_methods, methods
-from noisyfl.specs.extent import remarks_of
+from noisyfl.specs.extent import remarks_of, work_of
 from noisyfl.specs.identity import identity
 from noisyfl.specs.spec import check_part
 from noisyfl.specs.words import component
@@ -295,6 +295,7 @@ def _comparison(
     }
     names: dict[str, str] = {}
     for name, (first, *_) in found.items():
+        work_of(first)  # which checks the model's module, as planning does
         if (other := names.setdefault(identity(first), name)) != name:
             raise BadInput(f"{other} and {name} are the same run", "method")
     return MethodComparison(dict(setting), list(rows), found, own)
