@@ -64,5 +64,5 @@ def test_it_waits_to_be_killed_if_slurm_ends_it_and_not_after_ctrl_c(by, when, d
         said = process.communicate(timeout=600)[0]
     assert said == ("waits\n" if by == signal.SIGTERM else "")
     assert process.returncode == 1
-    assert checkpoint.exists() == (when == "it trains")
+    assert checkpoint.exists() == (when == "it trains"), log.read_text()
     lock.release()

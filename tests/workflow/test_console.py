@@ -102,7 +102,7 @@ def test_in_a_terminal_there_is_a_bar_the_folder_is_locked_and_ctrl_c_is_no_erro
     assert "FedProx, noisy  round 0 of 2" in terminal.until("round 0 of 2")
     assert re.search(r"0 of 1 runs, \d other jobs, about \d+ seconds left", terminal.text)
     locked = repository.fails("tiny_one")
-    assert "`noisyfl progress --config config/tiny.yaml` says how far" in locked
+    assert "`noisyfl progress --config config/tiny.yaml` shows its progress" in locked
     assert "LockException" not in locked
     for process in group(terminal.process.pid):
         os.kill(process, signal.SIGINT)
