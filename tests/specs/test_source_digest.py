@@ -26,6 +26,7 @@ REPORT = (
 """Some of what reports, plans and starts runs."""
 
 NAMES_A_RUN = {
+    "core/code.py",
     "__init__.py",
     "core/places.py",
     "core/text.py",
