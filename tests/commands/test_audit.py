@@ -13,7 +13,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from noisyfl.__main__ import main
-from noisyfl.analysis.audit import classes_of, clients_of, samples_of, scores_of, suspected
+from noisyfl.analysis.audit import clients_of, confused_classes, samples_of, scores_of, suspected
 from noisyfl.commands.audit import not_diverged
 from noisyfl.core.artifacts import read_table
 from noisyfl.data.datasets.own_images import RequestedImages
@@ -266,11 +266,11 @@ def test_confused_classes_and_the_scores_of_known_labels():
             "suspicion": [0.9, 0.8, 0.7, 0.6, 0.1],
         }
     )
-    assert classes_of(samples).to_numpy().tolist() == [
+    assert confused_classes(samples).to_numpy().tolist() == [
         ["cat", "dog", 3, 2, pytest.approx(2 / 3)],
         ["dog", "cat", 2, 1, 0.5],
     ]
-    assert classes_of(samples.assign(suspected=False)).empty
+    assert confused_classes(samples.assign(suspected=False)).empty
     wrong = pd.Series([True, False, True, False, False])
     assert scores_of(samples, wrong) == pytest.approx(
         {"AP": (1 + 2 / 3) / 2, "AUROC": 5 / 6, "precision": 0.5, "recall": 1.0}

@@ -1,6 +1,7 @@
 """Plugins: found, imported once, and refused in a line that names them."""
 
 import hashlib
+import os
 
 import pytest
 from pydantic import ValidationError
@@ -65,6 +66,16 @@ def test_a_file_is_loaded_once_and_named_in_specs(tmp_path):
     (found,) = plugins.facts_of([LABEL_NOISES.get("own").__module__]).items()
     assert found[0] == "mine.py"
     assert set(found[1]) == {"sha256"}
+
+
+def test_an_edit_of_the_same_size_and_time_is_loaded(tmp_path):
+    for revision in (1, 2):
+        file = file_of(tmp_path, OWN.replace("revision = 1", f"revision = {revision}"))
+        os.utime(file, (0, 0))
+        with as_before():
+            plugins.load([file])
+            found = LABEL_NOISES.build("own").canonical()
+            assert found == {"name": "own", "revision": revision}
 
 
 def test_components_of_this_package_have_no_revision_of_their_own(tmp_path):

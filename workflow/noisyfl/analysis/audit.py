@@ -107,13 +107,13 @@ def samples_of(judgements: pd.DataFrame, classes: Sequence[str]) -> pd.DataFrame
     )
     found["learnt_label"] = found["learnt_label"].fillna("")
     order = found.sort_values("suspicion", ascending=False, kind="stable").reset_index()
-    # One run suspects too many labels and another one too few; their order is better than both.
+    # Some runs suspect too many labels, others too few; their common order is better than either.
     wrong = round((order["suspected_by"] / order["runs"]).sum())
     order.insert(3, "suspected", order.index < wrong)  # after the given label
     return order
 
 
-def classes_of(samples: pd.DataFrame) -> pd.DataFrame:
+def confused_classes(samples: pd.DataFrame) -> pd.DataFrame:
     """Which classes are confused, the most frequent pair first.
 
     Returns:

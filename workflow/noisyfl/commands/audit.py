@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from noisyfl.analysis.audit import (
-    classes_of,
     clients_of,
+    confused_classes,
     read_label_judgements,
     samples_of,
     scores_of,
@@ -109,7 +109,7 @@ def audit_labels(
     judgements = read_label_judgements(found)
     facts = dataset(specs[0]["noisy_partition"]["dataset"])
     samples = samples_of(judgements, facts.classes)
-    clients, confused = clients_of(judgements, samples, found), classes_of(samples)
+    clients, confused = clients_of(judgements, samples, found), confused_classes(samples)
     train, _ = prepared(specs[0]["noisy_partition"]["dataset"], own, download)
     part = read_part(train)
     known = own.image_names(facts.name) if is_own(facts.name) else None

@@ -65,7 +65,7 @@ def write_pages(
     Args:
         samples: see :mod:`noisyfl.analysis.audit`.
         clients: see :func:`noisyfl.analysis.audit.clients_of`.
-        confused: see :func:`noisyfl.analysis.audit.classes_of`.
+        confused: see :func:`noisyfl.analysis.audit.confused_classes`.
         names: of the training images, by row.
         about: lines on what was audited.
     """
