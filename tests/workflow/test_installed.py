@@ -213,5 +213,5 @@ def test_a_module_of_another_version_than_the_package_is_said(installed, importi
     path = importing / "workflow" / "Snakefile"
     path.write_text(path.read_text().replace(where, str(other)))
     said = installed.snakemake(importing, "--dry-run")
-    found = re.findall(r"^(\S+) is not that of the package", said, re.MULTILINE)
+    found = re.findall(r"^(\S+) differs from that of the package", said, re.MULTILINE)
     assert set(found) == {"rules/common.smk"}
