@@ -13,6 +13,9 @@ import noisyfl
 from noisyfl.__main__ import main
 from noisyfl.analysis.compared import significance
 from noisyfl.commands import compare as module
+from noisyfl.core.options import BadInput
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.experiments.compare import compare as what_to_compare
 from noisyfl.methods import METHODS
 from outside import PARTS
 
@@ -50,7 +53,8 @@ def command(tmp_path, monkeypatch, capsys):
 @pytest.mark.slow
 def test_a_comparison_is_trained_once_and_printed_again(command, tmp_path, monkeypatch):
     methods = ["fedavg", "coteaching(ramp_rounds=1)"]
-    said = command(*methods, *FLAGS, "--csv", "a.csv", "--markdown", "a.md", "--save", "mine.yaml")
+    files = ["--csv", "a.csv", "--markdown", "a.md", "--figure", "a.pdf", "--save", "mine.yaml"]
+    said = command(*methods, *FLAGS, *files)
     assert said.out.startswith("Setting: dataset digits, clients 4, partition iid,")
     assert said.err.count("of 4 runs: ") == 4
     frame = pd.read_csv("a.csv")
@@ -63,6 +67,7 @@ def test_a_comparison_is_trained_once_and_printed_again(command, tmp_path, monke
         line = next(line for line in said.out.splitlines() if line.startswith(method))
         assert f"{mean[method]:.1f} ± " in line
     assert "| fedavg |" in (tmp_path / "a.md").read_text()
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "mine" / "mine.yaml").exists()
 
     monkeypatch.setattr(module, "train_all", None)  # nothing is left to be trained
@@ -80,6 +85,27 @@ def test_stored_runs_are_compared_without_training(command, monkeypatch):
     said = command("fedavg", "fedcorr", "--like", like, "--scale", "reduced")
     assert said.err == "4 of 4 runs exist already\n"
     assert "fedcorr" in said.out
+
+
+def test_the_figure_of_a_comparison_has_the_runs_that_there_are(tmp_path, monkeypatch):
+    like = {"like": "fedcorr/table2:ρ=0.6 τ=0.5", "scale": "reduced"}
+    wanted = what_to_compare(["fedavg", "fedcorr"], {}, OwnFiles(tmp_path, tmp_path), **like)
+    first, *others = wanted.runs
+    assert wanted.curves(wanted.runs).run_ids() == [first, *others]
+    description = wanted.curves(others)
+    assert description.run_ids() == others
+    assert [row.name for row in description.source_table.rows] == ["fedavg", "fedcorr"]
+
+    monkeypatch.setattr(module, "train_all", None)
+    drawn = {}
+    monkeypatch.setattr(
+        module, "draw_figure", lambda figure, *places: drawn.update({places[-1]: figure})
+    )
+    where = {"results": tmp_path, "data": tmp_path, "device": "cpu"}
+    noisyfl.compare(["fedavg", "fedcorr"], **like, **where, figure=tmp_path / "a.png")
+    assert drawn == {tmp_path / "a.png": wanted.curves(wanted.runs)}
+    with pytest.raises(BadInput, match=r"figure: got 'a.gif', expected a name in .png or .pdf"):
+        noisyfl.compare(["fedavg"], **where, figure="a.gif")
 
 
 @pytest.mark.slow
@@ -109,6 +135,7 @@ def test_nothing_is_chosen_from_values_of_which_a_run_failed(command, tmp_path):
     ("words", "said"),
     [
         (["--csv", "none/a.csv"], "--csv: got 'none', expected a folder, and there is none"),
+        (["--figure", "a.jpg"], "--figure: got 'a.jpg', expected a name in .png or .pdf"),
         (["--markdown", "."], "--markdown: got '.', expected a file, and it is a folder"),
         (["--seed", "5"], ""),
     ],

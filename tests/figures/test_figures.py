@@ -98,8 +98,8 @@ def test_a_figure_is_drawn_twice_to_the_same_bytes(kind, figures, runs, tmp_path
             described({**figures["common"], "kind": kind, **given}),
             files,
             paths,
-            png=folder / "f.png",
-            pdf=folder / "f.pdf",
+            folder / "f.png",
+            folder / "f.pdf",
         )
         assert sorted(path.name for path in folder.iterdir()) == ["f.pdf", "f.png"]
     png, pdf = ((tmp_path / "one" / f"f.{ending}").read_bytes() for ending in ("png", "pdf"))
@@ -114,7 +114,7 @@ def test_a_figure_is_drawn_twice_to_the_same_bytes(kind, figures, runs, tmp_path
 def test_an_unknown_kind_is_refused(tmp_path):
     description = described({"kind": "class_count"})
     with pytest.raises(BadInput, match="did you mean 'class_counts'"):
-        draw_figure(description, {}, [], png=tmp_path / "f.png", pdf=tmp_path / "f.pdf")
+        draw_figure(description, {}, [], tmp_path / "f.png")
 
 
 # ---------------------------------------------------------------- legends
@@ -323,6 +323,6 @@ def test_the_line_below_a_figure_can_be_left_out(figures, tmp_path):
         description = described(
             {**figures["common"], "kind": "class_counts", **given, "footer": footer}
         )
-        draw_figure(description, {}, paths, png=png, pdf=png.with_suffix(".pdf"))
+        draw_figure(description, {}, paths, png, png.with_suffix(".pdf"))
         heights.append(int.from_bytes(png.read_bytes()[20:24]))
     assert heights[0] - heights[1] == pytest.approx(200 * style.STAMP, abs=1)

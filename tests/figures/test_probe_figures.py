@@ -378,8 +378,8 @@ def test_each_is_drawn_twice_to_the_same_bytes(
                 described({"name": kind, "kind": kind, **description}),
                 runs.files,
                 partitions,
-                png=png,
-                pdf=pdf,
+                png,
+                pdf,
             )
             written.append((png.read_bytes(), pdf.read_bytes()))
         assert written[0] == written[1], kind
@@ -402,7 +402,7 @@ def test_what_diverged_is_not_drawn_and_is_told(clusters, runs, tmp_path, monkey
     for panels in ([whole, {"name": "ended", "run": ended}], [{"name": "ended", "run": ended}]):
         used = {panel["run"]: runs.files[panel["run"]] for panel in panels}
         description = described({"name": "f", "kind": "features", "panels": panels})
-        draw_figure(description, used, [], png=tmp_path / "f.png", pdf=tmp_path / "f.pdf")
+        draw_figure(description, used, [], tmp_path / "f.png")
     some, none = drawn
     assert [axes.get_title() for axes in some.axes] == [whole["name"]]
     assert some.texts[-1].get_text().endswith("1 of 2 runs diverged")

@@ -14,6 +14,7 @@ except PackageNotFoundError:  # a clone's folder on PYTHONPATH, as in the images
     __version__ = "0+unknown"
 
 __all__ = [
+    "audit",
     "compare",
     "load_cells",
     "load_methods",
@@ -28,6 +29,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from noisyfl.notebook import (
+        audit,
         compare,
         load_cells,
         load_methods,

@@ -20,7 +20,8 @@ from noisyfl.analysis.compared import significance as significance
 from noisyfl.analysis.frame import join_frames
 from noisyfl.analysis.published_cells import published_cells
 from noisyfl.analysis.runs import Run, read_run, read_runs
-from noisyfl.commands.compare import Places, choose_first, worth_of
+from noisyfl.commands.audit import Audit, audit_runs, specs_to_audit, what_to_audit
+from noisyfl.commands.compare import Places, check_format, choose_first, worth_of
 from noisyfl.commands.data import partition_file
 from noisyfl.commands.runs import make_inputs
 from noisyfl.commands.scales import read_plan
@@ -38,7 +39,7 @@ from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.experiments.compare import check_target
 from noisyfl.experiments.compare import compare as what_to_compare
-from noisyfl.experiments.config import load_config, published_files
+from noisyfl.experiments.config import check_file, load_config, published_files
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
@@ -234,6 +235,7 @@ def compare(
     scale: str | None = None,
     seeds: int | None = None,
     choose_on: str | None = None,
+    figure: str | Path | None = None,
     save: str | Path | None = None,
     results: str | Path = "results",
     data: Folders = "data",
@@ -254,6 +256,7 @@ def compare(
         scale: in which that table is; its name, or its file; None: ``quick``.
         seeds: train with the seeds 1 to this; None: as many as the table, or 3.
         choose_on: ``validation``: choose among the values of an option on the validation part.
+        figure: draw the test accuracy by round into this file, ``.png`` or ``.pdf``.
         save: write a scale of this name, and an experiment, of which Snakemake makes the same runs.
         results: the folder of all artifacts; runs that it lacks are taken from the tracked ones.
         data: the folders of data files.
@@ -275,14 +278,14 @@ def compare(
         BadInput: something is wrong with what was given.
         RuntimeError: runs failed; the others are kept.
     """
-    load_plugins(plugins)
-    own = OwnFiles(_folders(data), Path(results))
-    wanted = what_to_compare(methods, setting, own, seeds, like, scale)
+    places = _places(results, data, download, device, jobs, plugins)
+    wanted = what_to_compare(methods, setting, places.own, seeds, like, scale)
     first = choose_first(wanted, choose_on, "choose_on")
     if save is not None:
         check_target(Path(save))
-    files = dict.fromkeys([*loaded_files(), *plugins])
-    places = Places(Path(results), _folders(data), download, device, jobs, [*files])
+    if figure is not None:
+        check_file(Path(figure), "figure")
+        check_format(Path(figure), "figure")
     failures: list[str] = []
 
     def note(frame: pd.DataFrame, job: TrainingJob | None, error: str | None) -> None:
@@ -298,12 +301,59 @@ def compare(
     if save is not None:
         places.save(wanted, Path(save))
     frames.insert(0, places.train(wanted, note))
+    if figure is not None:
+        places.draw(wanted, Path(figure))
     frame = pd.concat(frames, ignore_index=True)
     if failures:
         raise RuntimeError("\n".join(failures))
     for _, row in frame[frame["status"] == "diverged"].iterrows():
         _warn_of_divergence(f"{row['method']}, seed {row['seed']}")
     return frame
+
+
+def audit(
+    methods: Sequence[str | Mapping[str, Any]] = (),
+    *,
+    runs: Sequence[str] = (),
+    like: str | None = None,
+    scale: str | None = None,
+    seeds: int | None = None,
+    results: str | Path = "results",
+    data: Folders = "data",
+    download: bool = False,
+    device: str = "auto",
+    jobs: int | None = None,
+    plugins: Sequence[str] = (),
+    **setting: Any,
+) -> Audit:
+    """Say which given labels are probably wrong, as ``noisyfl audit`` does.
+
+    Existing runs that have kept what they found of each label are not trained again.
+
+    Args:
+        methods: which to train, as :func:`compare` takes them; none: FedRN and FedCorr.
+        runs: the ids of runs to audit, instead of methods and a setting.
+        like: see :func:`compare`; so are all arguments below.
+        seeds: train with the seeds 1 to this; None: one seed.
+
+    Returns:
+        ``samples``, ``clients`` and ``classes`` as frames, whose columns docs/audit.md explains;
+        ``scores``, where the true labels are known; ``write(folder)`` writes them with the images.
+
+    Warns:
+        UserWarning: a run diverged, and is left out.
+
+    Raises:
+        BadInput: something is wrong with what was given.
+        RuntimeError: runs failed; the others are kept.
+    """
+    places = _places(results, data, download, device, jobs, plugins)
+    if runs:
+        specs = specs_to_audit(runs, bool(methods or setting or like or scale or seeds), places)
+    else:
+        wanted = what_to_audit(methods, setting, places.own, seeds, like, scale)
+        specs = [*wanted.runs.values()]
+    return audit_runs(specs, places, lambda line: None, warnings.warn)
 
 
 def _warn_of_divergence(what: str, rounds: int | None = None) -> None:
@@ -325,6 +375,19 @@ def load_methods() -> pd.DataFrame:
         }
         for name, one in methods().items()
     ).set_index("method")
+
+
+def _places(
+    results: str | Path,
+    data: Folders,
+    download: bool,
+    device: str,
+    jobs: int | None,
+    plugins: Sequence[str],
+) -> Places:
+    load_plugins(plugins)
+    files = dict.fromkeys([*loaded_files(), *plugins])
+    return Places(Path(results), _folders(data), download, device, jobs, [*files])
 
 
 def _folders(data: Folders) -> list[Path]:

@@ -12,7 +12,7 @@ with job(snakemake) as log:
         FigureDescription.from_json(snakemake.params.description),
         {run: RunFiles(Path(folder)) for run, folder in snakemake.params.folders.items()},
         [Path(path) for path in snakemake.input.partitions],
-        png=Path(snakemake.output.png),
-        pdf=Path(snakemake.output.pdf),
+        Path(snakemake.output.png),
+        Path(snakemake.output.pdf),
     )
     log("done")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -32,12 +32,12 @@ from noisyfl.core.typed import each_once
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import dataset, is_own
 from noisyfl.data.datasets.own_images import RequestedImages
-from noisyfl.data.datasets.parts import read_part
+from noisyfl.data.datasets.parts import DatasetPart, read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.noisy_partition import UNKNOWN, NoisyPartition
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
-from noisyfl.experiments.compare import compare
+from noisyfl.experiments.compare import MethodComparison, compare
 from noisyfl.experiments.config import check_folder
 from noisyfl.pages.audit import write_pages
 from noisyfl.runs.artifact import read_spec
@@ -56,6 +56,50 @@ METHODS = ("fedrn", "fedcorr")
 
 SHOWN = 10
 """How many samples and pairs of classes are printed."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What runs say of the given labels.
+
+    Attributes:
+        samples: a row for each sample, the most suspicious first, with the columns of
+            :mod:`noisyfl.analysis.audit`.
+        clients: a row for each client, the noisiest first.
+        classes: a row for each given and suggested class, most suspected labels first.
+        scores: shares that say how well the wrong labels are found, by name; empty unless the true
+            labels are known.
+        runs: the runs, without those that diverged.
+        names: of the training images, by row.
+        part: the training images.
+    """
+
+    samples: pd.DataFrame
+    clients: pd.DataFrame
+    classes: pd.DataFrame
+    scores: dict[str, float]
+    runs: list[Run]
+    names: list[str] = field(repr=False)
+    part: DatasetPart = field(repr=False)
+
+    def picture(self, row: int) -> np.ndarray:
+        """The pixels of a training image, uint8 [height, width, channels]."""
+        images = self.part.images
+        if isinstance(images, np.ndarray):
+            return images[row]
+        return images.decoded(row).transpose(1, 2, 0)
+
+    def write(self, to: str | Path) -> None:
+        """Write the tables, as CSV and Parquet, and pages with the images into a folder."""
+        folder = Path(to)
+        check_folder(folder, "to")
+        frames = (self.samples, self.clients, self.classes)
+        for name, table in zip(("samples", "clients", "classes"), frames, strict=True):
+            with replacing(folder / f"{name}.csv") as draft:
+                table.to_csv(draft, index=False)
+            write_frame(folder / f"{name}.parquet", table)
+        about = [f"{describe_run(run.spec)} (run {run.id})" for run in self.runs]
+        write_pages(folder, *frames, self.names, self.picture, about)
 
 
 def audit_labels(
@@ -81,31 +125,97 @@ def audit_labels(
     """
     check_folder(to, "--to")
     places = Places(results, data, download, device, at_once, plugins)
-    own = OwnFiles(data, results)
-    if runs and (methods or setting or like or scale or seeds):
-        raise BadInput("RUN: expected either runs, or a method and its setting")
     if runs:
-        with within("RUN"):
-            each_once(runs)
-        specs = [_spec(run, places) for run in runs]
+        more = bool(methods or setting or like or scale or seeds)
+        specs = specs_to_audit(runs, more, places, "RUN")
     else:
-        as_it_is = like is None and "label_noise" not in setting
-        given = _as_it_is(setting) if as_it_is else dict(setting)
-        seeds = 1 if seeds is None else seeds
-        wanted = compare(methods or METHODS, given, own, seeds, like, scale, NAMES)
+        wanted = what_to_audit(methods, setting, places.own, seeds, like, scale, NAMES)
         print(f"Setting: {wanted.describe()}", flush=True)
         for remark in wanted.remarks():
             print(f"Warning: {remark}", file=sys.stderr)
         specs = list(wanted.runs.values())
-        if as_it_is:
-            for spec in specs:
-                with within("--method"):
-                    check_level_is_given(spec["method"], "is what an audit is to find")
-    _check_clients(specs, own, download)
-    _train([replace(places.job(spec), keep_labels=True) for spec in specs], places, own)
-    found = not_diverged(
-        [read_run(identity(spec), places.results.run(identity(spec))) for spec in specs]
-    )
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr)
+
+    try:
+        found = audit_runs(specs, places, say, lambda line: say(f"Warning: {line}"))
+    except KeyboardInterrupt:
+        say("stopped; finished runs are kept, and the same command continues")
+        sys.exit(130)
+    except RuntimeError as failure:
+        sys.exit(str(failure))
+    found.write(to)
+    print(_text(found))
+    if found.scores:
+        scores = ", ".join(f"{name} {score:.1%}" for name, score in found.scores.items())
+        print(f"Compared with the true labels, which are known here: {scores}")
+    print(f"wrote {to}/samples.csv, clients.csv, classes.csv (and .parquet), and {to}/index.html")
+
+
+def specs_to_audit(
+    runs: Sequence[str], more: bool, places: Places, where: str = "runs"
+) -> list[dict[str, Any]]:
+    """The specs of runs by id.
+
+    Args:
+        more: whether methods or a setting were given, too.
+        where: what error messages call the runs.
+
+    Raises:
+        BadInput: more was given, an id is given twice, or there is no such run.
+    """
+    if more:
+        raise BadInput(f"{where}: expected either runs, or a method and its setting")
+    with within(where):
+        each_once([*runs])
+    return [_spec(run, places) for run in runs]
+
+
+def what_to_audit(
+    methods: Sequence[str | Mapping[str, Any]],
+    setting: Mapping[str, Any],
+    own: OwnFiles,
+    seeds: int | None = None,
+    like: str | None = None,
+    scale: str | None = None,
+    names: Mapping[str, str] | None = None,
+) -> MethodComparison:
+    """The runs of an audit: :func:`noisyfl.experiments.compare.compare` with other defaults.
+
+    They are :data:`METHODS`, one seed, and the labels as they are.
+    """
+    as_it_is = like is None and "label_noise" not in setting
+    given = _as_it_is(setting) if as_it_is else dict(setting)
+    seeds = 1 if seeds is None else seeds
+    wanted = compare(methods or METHODS, given, own, seeds, like, scale, names)
+    for spec in wanted.runs.values() if as_it_is else ():
+        with within((names or {}).get("methods", "methods")):
+            check_level_is_given(spec["method"], "is what an audit is to find")
+    return wanted
+
+
+def audit_runs(
+    specs: Sequence[Mapping[str, Any]],
+    places: Places,
+    say: Callable[[str], object],
+    warn: Callable[[str], object],
+) -> Audit:
+    """Audit the labels of the clients that all runs have; missing runs are trained.
+
+    Args:
+        say: takes a line for each run that was trained.
+        warn: takes a line for each run that diverged.
+
+    Raises:
+        BadInput: the runs have no clients, or not the same, or all diverged.
+        RuntimeError: a run failed; those that have finished are kept.
+    """
+    own, download = places.own, places.download
+    _check_clients(specs, places)
+    _train([replace(places.job(spec), keep_labels=True) for spec in specs], places, say)
+    ids = map(identity, specs)
+    found = not_diverged([read_run(run, places.results.run(run)) for run in ids], warn)
     judgements = read_label_judgements(found)
     facts = dataset(specs[0]["noisy_partition"]["dataset"])
     samples = samples_of(judgements, facts.classes)
@@ -116,26 +226,9 @@ def audit_labels(
     rows = known.train if known else [f"row {row}" for row in range(len(part.labels))]
     names = [*map(printable, rows)]
     samples.insert(2, "image", [names[row] for row in samples["sample"]])
-
-    def picture(row: int) -> np.ndarray:
-        images = part.images
-        if isinstance(images, np.ndarray):
-            return images[row]
-        return images.decoded(row).transpose(1, 2, 0)
-
-    about = [f"{describe_run(run.spec)} (run {run.id})" for run in found]
-    for name, table in (("samples", samples), ("clients", clients), ("classes", confused)):
-        with replacing(to / f"{name}.csv") as draft:
-            table.to_csv(draft, index=False)
-        write_frame(to / f"{name}.parquet", table)
-    write_pages(to, samples, clients, confused, names, picture, about)
-    print(_text(samples, clients, confused))
-    if (wrong := _wrong(samples, make_partition(specs[0], own, download))) is not None:
-        scores = ", ".join(
-            f"{name} {score:.1%}" for name, score in scores_of(samples, wrong).items()
-        )
-        print(f"Compared with the true labels, which are known here: {scores}")
-    print(f"wrote {to}/samples.csv, clients.csv, classes.csv (and .parquet), and {to}/index.html")
+    wrong = _wrong(samples, make_partition(specs[0], own, download))
+    scores = {} if wrong is None else scores_of(samples, wrong)
+    return Audit(samples, clients, confused, scores, found, names, part)
 
 
 NAMES = {**FLAGS, "methods": "--method"}
@@ -168,7 +261,7 @@ def _spec(run: str, places: Places) -> dict[str, Any]:
     return spec
 
 
-def _check_clients(specs: Sequence[Mapping[str, Any]], own: OwnFiles, download: bool) -> None:
+def _check_clients(specs: Sequence[Mapping[str, Any]], places: Places) -> None:
     """Raise :class:`BadInput` if runs have no clients, or others than the first run."""
     for spec in specs:
         for part in parts_of(spec["method"]):
@@ -183,7 +276,7 @@ def _check_clients(specs: Sequence[Mapping[str, Any]], own: OwnFiles, download: 
     if len(partitions) == 1:
         return
     (first, expected), *others = (
-        (spec, _labels(noisy_partition.read(make_partition(spec, own, download))))
+        (spec, _labels(noisy_partition.read(make_partition(spec, places.own, places.download))))
         for spec in partitions.values()
     )
     for spec, labels in others:
@@ -218,48 +311,42 @@ def _wrong(samples: pd.DataFrame, partition: Path) -> pd.Series | None:
     return samples[["client", "sample"]].apply(tuple, axis=1).map(true).astype(bool)
 
 
-def _train(jobs: Sequence[TrainingJob], places: Places, own: OwnFiles) -> None:
-    """Train the runs of which it is not known what they found; exit if one fails."""
+def _train(jobs: Sequence[TrainingJob], places: Places, say: Callable[[str], object]) -> None:
+    """Train the runs of which it is not known what they found; RuntimeError if one fails."""
     missing = [job for job in jobs if not job.done]
     if not missing:
         return
     for job in missing:
-        make_inputs(job, own)
+        make_inputs(job, places.own)
     failures = []
-    try:
-        ended = train_all(missing, places.at_once, places.plugins)
-        for done, (job, outcome) in enumerate(ended, 1):
-            if outcome.error is not None:
-                failures.append(job.failure(outcome.error))
-                continue
-            words = f"{done} of {len(missing)} runs trained: {describe_run(job.spec)}"
-            print(words, file=sys.stderr)
-    except KeyboardInterrupt:
-        print("stopped; finished runs are kept, and the same command continues", file=sys.stderr)
-        sys.exit(130)
+    for done, (job, outcome) in enumerate(train_all(missing, places.at_once, places.plugins), 1):
+        if outcome.error is not None:
+            failures.append(job.failure(outcome.error))
+            continue
+        say(f"{done} of {len(missing)} runs trained: {describe_run(job.spec)}")
     if failures:
-        sys.exit("\n".join(failures))
+        raise RuntimeError("\n".join(failures))
 
 
-def not_diverged(runs: Sequence[Run]) -> list[Run]:
+def not_diverged(runs: Sequence[Run], warn: Callable[[str], object]) -> list[Run]:
     """The runs that have an audit; :class:`BadInput` if all diverged."""
-    remedy = "diverged, so that it says nothing of labels; a smaller --learning-rate helps"
+    remedy = "diverged, so that it says nothing of labels; a smaller learning rate helps"
     diverged = [f"{describe_run(run.spec)} {remedy}" for run in runs if run.diverged]
     if len(diverged) == len(runs):
         raise BadInput(diverged[0])
     for words in diverged:
-        print(f"Warning: {words}", file=sys.stderr)
+        warn(words)
     return [run for run in runs if not run.diverged]
 
 
-def _text(samples: pd.DataFrame, clients: pd.DataFrame, confused: pd.DataFrame) -> str:
+def _text(found: Audit) -> str:
     """The first samples, the most confused classes and all clients, as text."""
-    shown = samples.head(SHOWN)[
+    shown = found.samples.head(SHOWN)[
         ["client", "image", "given_label", "suggested_label", "given_probability"]
     ]
     columns = ["client", "samples", "suspected", "noise_level", "left_out", "flagged", "in_sample"]
     return "\n\n".join(
         table.to_string(index=False, float_format=lambda value: f"{value:.2f}", na_rep="")
-        for table in (shown, confused.head(SHOWN), clients[columns])
+        for table in (shown, found.classes.head(SHOWN), found.clients[columns])
         if len(table)
     )

@@ -25,12 +25,16 @@ from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots, each
 from noisyfl.experiments.compare import MethodComparison, check_target, compare
 from noisyfl.experiments.config import check_file
+from noisyfl.figures.draw import draw_figure
 from noisyfl.pages.compared import LEGEND, as_markdown, as_text
 from noisyfl.runs.job import TrainingJob
 from noisyfl.runs.pool import most_at_once, train_all
 from noisyfl.runs.status import read_status
 from noisyfl.specs.identity import identity
 from noisyfl.specs.run_words import describe_run
+
+FORMATS = (".png", ".pdf")
+"""How the name of a figure's file may end."""
 
 VALIDATION = "validation"
 """What ``--choose-on`` takes."""
@@ -54,6 +58,7 @@ def print_comparison(
     at_once: int | None = None,
     csv: Path | None = None,
     markdown: Path | None = None,
+    figure: Path | None = None,
     save: Path | None = None,
     dry_run: bool = False,
     plugins: Sequence[str] = (),
@@ -64,14 +69,16 @@ def print_comparison(
     those of the workflow: existing ones are not trained again, and after Ctrl-C the same command
     continues.
     """
-    wanted = compare(methods, setting, OwnFiles(data, results), seeds, like, scale, FLAGS)
-    on_validation = choose_first(wanted, choose_on, "--choose-on")
     places = Places(results, data, download, device, at_once, plugins)
+    wanted = compare(methods, setting, places.own, seeds, like, scale, FLAGS)
+    on_validation = choose_first(wanted, choose_on, "--choose-on")
     if save is not None:
         check_target(save)
-    for flag, path in (("--csv", csv), ("--markdown", markdown)):
+    for flag, path in (("--csv", csv), ("--markdown", markdown), ("--figure", figure)):
         if path is not None:
             check_file(path, flag)
+    if figure is not None:
+        check_format(figure, "--figure")
     console = Console(stderr=True, highlight=False)
     print(f"Setting: {wanted.describe()}", flush=True)
     for remark in wanted.remarks():
@@ -105,8 +112,16 @@ def print_comparison(
         markdown.write_text(
             as_markdown(display.summarise(frame), display.notes, wanted.seeds, wanted.describe())
         )
+    if figure:
+        places.draw(wanted, figure)
     if failures:
         _exit_for(failures)
+
+
+def check_format(figure: Path, where: str) -> None:
+    """Raise :class:`BadInput` unless a figure can be written to a file of this name."""
+    if figure.suffix not in FORMATS:
+        raise BadInput(f"{where}: got {str(figure)!r}, expected a name in {' or '.join(FORMATS)}")
 
 
 def _exit_for(failures: Sequence[str]) -> NoReturn:
@@ -158,6 +173,7 @@ class Places:
             check_count(at_once, "jobs")
         self.results = Results(results)
         self.folders = each(folders)
+        self.own = OwnFiles(folders, results)
         self.download = download
         self.device = device
         self.at_once = at_once or most_at_once(device)
@@ -182,6 +198,11 @@ class Places:
         return wanted.write(
             path, self.results.root, self.folders, self.download, self.device, self.plugins
         )
+
+    def draw(self, wanted: MethodComparison, path: Path) -> None:
+        """Draw the curves of the runs of a comparison that there are."""
+        there = {run: files for run in wanted.runs if (files := self.find(run))}
+        draw_figure(wanted.curves(there), there, [], path)
 
     def train(self, wanted: MethodComparison, show: Show, split: str = "test") -> pd.DataFrame:
         """Train the runs of a comparison that are missing, and read all.

@@ -262,6 +262,9 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("--csv", type=Path, metavar="FILE", help="write one row per run")
     compare.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
     compare.add_argument(
+        "--figure", type=Path, metavar="FILE.png", help="draw accuracy by round (.png or .pdf)"
+    )
+    compare.add_argument(
         "--save",
         type=Path,
         metavar="FILE.yaml",

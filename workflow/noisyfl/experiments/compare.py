@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +33,12 @@ from noisyfl.experiments.scale_file import named_scale
 from noisyfl.experiments.setting import Setting, merge
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import edited_methods, methods
+from noisyfl.specs.descriptions import (
+    CellDescription,
+    FigureDescription,
+    Heading,
+    TableDescription,
+)
 from noisyfl.specs.extent import remarks_of, work_of
 from noisyfl.specs.identity import identity
 from noisyfl.specs.spec import check_part
@@ -47,6 +53,13 @@ OPTIONS = tuple(key for key in Setting.model_fields if key != "schedule")
 """The keys of a setting that may be given; the options of the schedule are given beside them."""
 
 MOST_SEEDS = 1000
+
+CURVES: Any = {
+    "kind": "by_round",
+    "title": "Test accuracy by round",
+    "caption": "Mean over seeds, with a band of one standard deviation.",
+}
+"""The figure of a comparison, as an experiment's file has it."""
 
 NOTE = "Written by `noisyfl compare`."
 """The note of a scale that a comparison has written."""
@@ -111,6 +124,39 @@ class MethodComparison:
         given.pop("schedule")
         return ", ".join(f"{key} {_in_words(value)}" for key, value in given.items())
 
+    @property
+    def column(self) -> str:
+        """The data and the noise in a few words."""
+        keys = ("dataset", "partition", "label_noise", "noise_level")
+        return ", ".join(_in_words(self.setting[key]) for key in keys)
+
+    def curves(self, there: Container[str]) -> FigureDescription:
+        """The figure of the test accuracy by round, of those runs whose ids ``there`` has."""
+        runs = [
+            [run for run in map(identity, self.specs[row.name]) if run in there]
+            for row in self.rows
+        ]
+        about: dict[str, Any] = {
+            "experiment": "compare",
+            "experiment_title": "Comparison",
+            "scale": "compare",
+        }
+        table = TableDescription(
+            **about,
+            name="methods",
+            title=self.column,
+            metric="test_accuracy",
+            statistic="mean_last_10",
+            columns=(Heading(name=self.column, label=self.column),),
+            rows=tuple(
+                Heading(name=row.name, label=row.name, method=row.method) for row in self.rows
+            ),
+            cells=tuple((CellDescription(runs=tuple(line)),) for line in runs),
+        )
+        return FigureDescription(
+            **about, **CURVES, name="curves", table=table, runs=tuple(table.run_ids()), footer=False
+        )
+
     def on_validation(self) -> MethodComparison:
         """The rows that are values of an option, on the validation part of the dataset.
 
@@ -154,7 +200,7 @@ class MethodComparison:
         device: str,
         plugins: Sequence[str] = (),
     ) -> list[Path]:
-        """Write the scale and the experiment of which Snakemake makes the same table.
+        """Write the scale and the experiment of which Snakemake makes the same table and figure.
 
         Args:
             path: of the scale, such as ``mine.yaml``; the experiment is ``mine/mine.yaml``. It is
@@ -173,8 +219,6 @@ class MethodComparison:
             "data": {"folder": [str(root) for root in data], "download": download},
             "device": device,
         }
-        keys = ("dataset", "partition", "label_noise", "noise_level")
-        column = ", ".join(_in_words(self.setting[key]) for key in keys)
         experiment = {
             "title": "Comparison",
             "settings": {"compared": self.setting},
@@ -184,10 +228,11 @@ class MethodComparison:
                     "setting": "compared",
                     "trials": self.seeds,
                     "statistic": "mean_last_10",
-                    "columns": [{"name": column}],
+                    "columns": [{"name": self.column}],
                     "rows": [{"name": row.name, "method": row.method} for row in self.rows],
                 }
             },
+            "figures": {"curves": {**CURVES, "table": "methods"}},
         }
         written = {path: scale, folder / f"{name}.yaml": experiment}
         for file, content in written.items():

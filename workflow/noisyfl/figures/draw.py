@@ -21,18 +21,15 @@ def draw_figure(
     description: FigureDescription,
     runs: Mapping[str, RunFiles],
     partitions: Sequence[Path],
-    *,
-    png: Path,
-    pdf: Path,
+    *files: Path,
 ) -> None:
-    """Draw a figure as PNG and PDF; the same artifacts give the same bytes.
+    """Draw a figure into files; the same artifacts give the same bytes.
 
     Args:
         description: what is drawn; its ``kind`` is a name in :data:`KINDS`.
         runs: the artifact of every run that is drawn, by id.
         partitions: the noisy partitions that are drawn, in the description's order.
-        png: gets the figure at 200 dots an inch.
-        pdf: gets the same figure, with its fonts embedded.
+        files: get the figure: ``.png`` at 200 dots an inch, ``.pdf`` with its fonts embedded.
 
     Raises:
         BadInput: there is no such kind of figure, or a run lacks what the figure draws.
@@ -59,7 +56,7 @@ def draw_figure(
         if description.footer:
             left_out = f" · {len(diverged)} of {len(runs)} runs diverged" if diverged else ""
             style.stamp(figure, figure_origin(description) + left_out)
-        style.save(figure, png, pdf)
+        style.save(figure, *files)
 
 
 def _diverged(description: FigureDescription, runs: Mapping[str, RunFiles]) -> set[str]:
