@@ -108,6 +108,12 @@ class Idle(Sound):
         return 0 * super().losses(logits, target)
 
 
+class Hasty(Idle):
+    """Has a stage of which a few rounds leave nothing."""
+
+    pause: int = option(10, doc="first round that trains", share_of=("rounds", 300))
+
+
 class Forgetting(Sound):
     """Keeps between rounds what no checkpoint has."""
 
@@ -143,6 +149,9 @@ class OnTheHost(Sound):
             marks=pytest.mark.slow,
         ),
         pytest.param(checks.trains, Idle, "it has learned nothing", marks=pytest.mark.slow),
+        pytest.param(
+            checks.trains, Hasty, r"Or is a stage too short: pause 1\?", marks=pytest.mark.slow
+        ),
         pytest.param(
             *(checks.resumes, KeepingNumpy, r"after 60 pieces: checkpoint damaged \(.*numpy"),
             marks=pytest.mark.slow,

@@ -32,7 +32,7 @@ from noisyfl.checks.small_run import (
 from noisyfl.core.artifacts import Results, RunFiles, read_json, read_table
 from noisyfl.core.options import check_keys
 from noisyfl.core.plugins import with_line
-from noisyfl.core.registry import check_hooks, hooks_of, split_method
+from noisyfl.core.registry import check_hooks, hooks_of, parts_of, split_method
 from noisyfl.simulation.checkpoint import Interrupted
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide
@@ -143,7 +143,14 @@ def trains(method: Method, data: Results, folder: Path) -> str:
         f"{fedavg['test_accuracy'][-1].as_py():.3f})"
     )
     if last["test_accuracy"] < 2 * CHANCE:
-        raise Failed(f"{found}: it has learned nothing; is its loss one to minimise?")
+        stages = [
+            f"{option} {part[option]}"
+            for part in parts_of(spec["method"])
+            for option, (measure, _) in methods()[part["name"]].extras("share_of").items()
+            if measure == "rounds"
+        ]
+        short = f" Or is a stage too short: {', '.join(stages)}?" if stages else ""
+        raise Failed(f"{found}: it has learned nothing; is its loss one to minimise?{short}")
     return found
 
 
