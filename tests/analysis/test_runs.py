@@ -61,6 +61,14 @@ CLIENTS = [
 ]
 
 
+def test_what_a_method_reports_is_a_metric(runs):
+    run = read(runs, [0.1, 0.2, 0.3], clients=CLIENTS[:4])
+    np.testing.assert_array_equal(run.values("clients.expertise"), [1, 2, 3])
+    assert np.isnan(run.values("clients.patience")).all()
+    with pytest.raises(BadInput, match=r"no metric is called 'client.expertise'"):
+        run.values("client.expertise")
+
+
 def test_a_metric_of_clients_is_their_mean_by_round(runs):
     run = read(runs, [0.1] * 4, clients=CLIENTS)
     expected = [0.4, np.nan, 0.5, 0.9]

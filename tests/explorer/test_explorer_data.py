@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import small_explorer as small
+from noisyfl.analysis.runs import read_run
 from noisyfl.checks.small_run import spec_of
 from noisyfl.claims.findings import Case, Check, Finding
 from noisyfl.claims.labels import Place
 from noisyfl.core import plugins
 from noisyfl.data import noisy_partition
-from noisyfl.explorer.curves import POINTS, pack, whole
+from noisyfl.explorer.curves import POINTS, details, pack, whole
 from noisyfl.explorer.gather import ShownScale, gather
 from noisyfl.explorer.methods import describe_methods
 from noisyfl.explorer.page import (
@@ -143,6 +144,15 @@ def test_curves_are_those_of_the_runs(made):
     told = details["runs"][first]["estimates"]["estimated_noise_level"]
     assert told["values"].split(",")[3] == "30.0"
     assert unsteps(details["runs"][first]["relabelled"]["pseudo_label_accuracy"][1]) == [90]
+
+
+def test_curves_of_what_a_method_reports_are_finer(runs):
+    rows = [{"round": n, "client": 0, "depth": depth} for n, depth in ((1, 0.0123), (2, 0.0456))]
+    run = runs.add([0.1, 0.2], clients=rows)
+    found = details(read_run(run, runs.files[run]), ["clients.depth"])["curves"]
+    x, y, finer = found["clients.depth"]
+    assert unsteps(x) == [1, 2]
+    assert [value / int(finer) for value in unsteps(y)] == pytest.approx([0.0123, 0.0456])
 
 
 def test_a_label_accuracy_that_never_changes_is_no_thought(made):

@@ -44,9 +44,10 @@ def test_every_table_has_the_numbers_of_its_csv(page, made):
             cells = shown.nth(n).locator("td").all_inner_texts()
             for column, text in zip((small.LOW, small.HIGH), cells, strict=True):
                 mean, published = (line[f"{column} {key}"] for key in ("mean", "published"))
-                ours = content.format(float(mean)) if mean else "±"
+                shape = f".{content.decimals}f"
+                ours = f"{float(mean):{shape}}" if mean else "±"
                 assert (ours in text) == bool(mean)
-                theirs = f"({content.format(float(published))})" if published else "0)"
+                theirs = f"({float(published):{shape}})" if published else "0)"
                 assert (theirs in text) == bool(published)
 
 

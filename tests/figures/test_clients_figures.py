@@ -147,6 +147,22 @@ def test_the_spread_has_the_work_of_the_round(runs):
     assert work.tolist() == [0.2, 2.2]
 
 
+def test_what_a_method_reports_is_drawn_in_its_own_unit(runs):
+    rows = [{"round": 1, "client": k, "depth": 7.0 + k, "label_recall": 0.5} for k in range(3)]
+    found = runs.add([0.1], clients=rows)
+    run = read_run(found, runs.files[found])
+    metrics = ["label_recall", "clients.depth"]
+    with style.house_style():
+        figure = clients.among_clients(figure_of(run, metrics=metrics), {run.id: run})
+    share, depth = figure.axes
+    assert [line.get_ydata().tolist() for line in (share.lines[0], depth.lines[0])] == [[50], [8]]
+    assert (share.get_ylabel(), depth.get_ylabel()) == ("label recall (%)", "depth")
+    assert depth.get_ylim()[1] < 20
+    points = by_client(run, ["samples"], metrics).axes
+    assert points[1].collections[0].get_offsets()[:3, 1].tolist() == [7, 8, 9]
+    assert points[1].get_ylim()[1] < 20
+
+
 def test_mean_and_range_of_each_metric_are_drawn(run):
     description = figure_of(run, metrics=["label_precision", "noise_detection_precision"])
     with style.house_style():

@@ -134,6 +134,31 @@ def test_less_is_better_for_some(runs, published):
     assert [content.is_best(row, 0) for row in content.rows] == [True, False]
 
 
+def test_what_a_method_reports_is_shown_and_not_ranked(runs, published):
+    ids = []
+    for method, values in (("fedavg", (0.1235, 0.5)), ("krum", (3, 4))):
+        reported = [{"round": n, "client": 0, "depth": v} for n, v in enumerate(values, 1)]
+        ids.append(runs.add([0.5, 0.6], method=method, clients=reported))
+    rows = [header("a", method="fedavg"), header("b", method="krum")]
+    columns = [
+        header("accuracy"),
+        header("depth", metric="clients.depth", statistic="mean"),
+        header("rank", average_rank=True),
+    ]
+    cells = [[[one], [one], []] for one in ids]
+    content = collect(
+        described_table(describe(columns, rows, cells, published=None)), read_runs(runs.files)
+    )
+    assert [row.cells[1].summary.mean for row in content.rows] == pytest.approx([0.31175, 3.5])
+    assert not any(content.is_best(row, 1) for row in content.rows)
+    assert {place for place, _ in content.ranks.items()} == {(0, 0), (1, 0)}
+    assert [row.cells[2].summary.mean for row in content.rows] == [1.5, 1.5]
+    text = markdown_page(content)
+    assert "0.312" in text
+    assert "depth, mean over a run" in text
+    assert "depth, mean over a run," not in text
+
+
 def test_a_column_of_means_and_its_spread_over_the_columns(runs, published):
     cells = [
         [runs.add([a], seed=seed, noise_level=f"constant(level={level})") for seed, a in trials]

@@ -19,6 +19,9 @@ from noisyfl.analysis.summaries import Summary, number
 from noisyfl.specs.descriptions import CellDescription, TableDescription
 from noisyfl.specs.published import Number
 
+REPORTED_DECIMALS = 3
+"""Decimals of what a method reports, which may be small."""
+
 
 class Cell:
     """A cell of a table: one method in one setting.
@@ -227,7 +230,8 @@ class Content:
         found: dict[tuple[str, int, str], dict[int, Cell]] = defaultdict(dict)
         for r, row in enumerate(self.rows):
             for c, cell in enumerate(row.cells if row.ranked else ()):
-                found[row.group, c, cell.metric][r] = cell
+                if cell.measure.is_ranked:
+                    found[row.group, c, cell.metric][r] = cell
         return {place: _on_common_seeds(cells) for place, cells in found.items()}
 
     @cached_property
@@ -284,11 +288,11 @@ class Content:
 
     def number(self, cell: Cell) -> str:
         """The mean of a cell as the table prints it."""
-        return "" if cell.summary is None else self.format(cell.summary.mean)
+        return "" if cell.summary is None else self.format(cell, cell.summary.mean)
 
-    def format(self, value: float) -> str:
-        """A value as the table prints it."""
-        return number(value, self.decimals)
+    def format(self, cell: Cell, value: float) -> str:
+        """A value of a cell as the table prints it."""
+        return number(value, self.decimals if cell.measure.is_ranked else REPORTED_DECIMALS)
 
 
 def collect(description: TableDescription, runs: Mapping[str, Run]) -> Content:

@@ -201,6 +201,11 @@ def _with_ranks(table: TableDescription, frame: pd.DataFrame) -> pd.DataFrame:
     ranked = [r for r, row in enumerate(table.rows) if row.ranked]
     rows, columns = complete_block(tuple(table.runs[r] for r in ranked))
     ranked = [ranked[r] for r in rows]
+    columns = [
+        c
+        for c in columns
+        if all(MEASURES[table.metric_of(table.rows[r], table.columns[c])].is_ranked for r in ranked)
+    ]
     if asking and len(ranked) > 1:
         values = column_values(frame[frame["row_number"].isin(ranked)]).loc[columns, ranked]
         ranks = values.rank(axis="columns", ascending=False, na_option="bottom")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +16,24 @@ Rounds = Mapping[str, np.ndarray]
 
 Values = Callable[[Rounds, Mapping[str, Any]], np.ndarray]
 
-FACTORS = {"percent": 100.0, "seconds": 1.0, "bytes": 1e-6, "samples": 1.0, "ranks": 1.0}
+FACTORS = {
+    "percent": 100.0,
+    "seconds": 1.0,
+    "bytes": 1e-6,
+    "samples": 1.0,
+    "ranks": 1.0,
+    "number": 1.0,
+}
 """What a value is multiplied by to be shown in its unit: shares in percent, bytes in megabytes."""
 
-SYMBOLS = {"percent": "%", "seconds": "s", "bytes": "MB", "samples": "passes", "ranks": "ranks"}
+SYMBOLS = {
+    "percent": "%",
+    "seconds": "s",
+    "bytes": "MB",
+    "samples": "passes",
+    "ranks": "ranks",
+    "number": "",
+}
 """The units as they are printed. Samples through a network, divided by samples, are passes."""
 
 
@@ -35,6 +50,7 @@ class Metric:
         less_is_better: a smaller value is the better one.
         of_clients: a column of ``clients``, if ``values`` is not used: a round's value is then the
             mean of the column over the clients that have a value.
+        is_ranked: whether methods are ranked by it.
     """
 
     label: str
@@ -42,11 +58,13 @@ class Metric:
     values: Values
     less_is_better: bool = False
     of_clients: str = ""
+    is_ranked: bool = True
 
     @property
     def axis(self) -> str:
         """The label of an axis that shows it."""
-        return f"{self.label} ({SYMBOLS[self.unit]})"
+        symbol = SYMBOLS[self.unit]
+        return f"{self.label} ({symbol})" if symbol else self.label
 
     @property
     def factor(self) -> float:
@@ -104,39 +122,64 @@ def _cost(label: str, unit: str, values: Values) -> Metric:
     return Metric(label, unit, values, less_is_better=True)
 
 
-METRICS: dict[str, Metric] = {
-    "test_accuracy": _share("test accuracy", "test_accuracy"),
-    "top1_accuracy": _share("top-1 test accuracy", "test_accuracy"),
-    "top5_accuracy": _share("top-5 test accuracy", "test_top5_accuracy"),
-    "balanced_accuracy": _share("balanced test accuracy", "test_balanced_accuracy"),
-    "label_precision": _share("label precision", "label_precision"),
-    "label_recall": _share("label recall", "label_recall"),
-    "label_accuracy": _share("label accuracy", "label_accuracy"),
-    "pseudo_label_accuracy": _share(
-        "accuracy of pseudo-labels", "pseudo_label_accuracy", of_clients="pseudo_label_accuracy"
-    ),
-    "noise_detection_precision": _share("noise detection precision", "noise_detection_precision"),
-    "noise_detection_recall": _share("noise detection recall", "noise_detection_recall"),
-    "open_set_recall": _share("open-set recall", "open_set_recall"),
-    "noise_ratio": _cost(
-        "noise level of participants", "percent", _column("participants_noise_level")
-    ),
-    "seconds_per_round": _cost("time of a round", "seconds", _column("seconds")),
-    "samples_forward": _cost(
-        "computation forward of a local update, per sample",
-        "samples",
-        _per_sample("samples_forward"),
-    ),
-    "samples_backward": _cost(
-        "computation backward of a local update, per sample",
-        "samples",
-        _per_sample("samples_backward"),
-    ),
-    "bytes_down": _cost(
-        "sent to a participant in a round", "bytes", _per_participant("bytes_down")
-    ),
-    "bytes_up": _cost("sent by a participant in a round", "bytes", _per_participant("bytes_up")),
-}
+class Metrics(dict[str, Metric]):
+    """Metrics by name. ``clients.<column>`` is a column that a method reports of its clients, of
+    which nobody knows whether more of it is better.
+    """
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or bool(REPORTED.fullmatch(str(name)))
+
+    def __missing__(self, name: str) -> Metric:
+        if not (reported := REPORTED.fullmatch(name)):
+            raise KeyError(name)
+        column = reported[1]
+        label = column.replace("_", " ")
+        return Metric(label, "number", _column(column), of_clients=column, is_ranked=False)
+
+
+REPORTED = re.compile(r"clients\.([A-Za-z]\w*)")
+"""The name of a metric that is a column of ``clients``."""
+
+METRICS = Metrics(
+    {
+        "test_accuracy": _share("test accuracy", "test_accuracy"),
+        "top1_accuracy": _share("top-1 test accuracy", "test_accuracy"),
+        "top5_accuracy": _share("top-5 test accuracy", "test_top5_accuracy"),
+        "balanced_accuracy": _share("balanced test accuracy", "test_balanced_accuracy"),
+        "label_precision": _share("label precision", "label_precision"),
+        "label_recall": _share("label recall", "label_recall"),
+        "label_accuracy": _share("label accuracy", "label_accuracy"),
+        "pseudo_label_accuracy": _share(
+            "accuracy of pseudo-labels", "pseudo_label_accuracy", of_clients="pseudo_label_accuracy"
+        ),
+        "noise_detection_precision": _share(
+            "noise detection precision", "noise_detection_precision"
+        ),
+        "noise_detection_recall": _share("noise detection recall", "noise_detection_recall"),
+        "open_set_recall": _share("open-set recall", "open_set_recall"),
+        "noise_ratio": _cost(
+            "noise level of participants", "percent", _column("participants_noise_level")
+        ),
+        "seconds_per_round": _cost("time of a round", "seconds", _column("seconds")),
+        "samples_forward": _cost(
+            "computation forward of a local update, per sample",
+            "samples",
+            _per_sample("samples_forward"),
+        ),
+        "samples_backward": _cost(
+            "computation backward of a local update, per sample",
+            "samples",
+            _per_sample("samples_backward"),
+        ),
+        "bytes_down": _cost(
+            "sent to a participant in a round", "bytes", _per_participant("bytes_down")
+        ),
+        "bytes_up": _cost(
+            "sent by a participant in a round", "bytes", _per_participant("bytes_up")
+        ),
+    }
+)
 """The metrics by the names that experiment files use.
 
 ``samples_forward`` and ``samples_backward`` are the samples that pass through the network in a
@@ -146,10 +189,24 @@ Table 10); where clients differ in size, it is so on average over rounds whose p
 drawn uniformly. Bytes are those of a round divided by its participants.
 """
 
+OF_CLIENTS = Metrics(
+    {
+        name: METRICS[name]
+        for name in (
+            "label_precision",
+            "label_recall",
+            "noise_detection_precision",
+            "noise_detection_recall",
+            "open_set_recall",
+        )
+    }
+)
+"""The metrics that ``clients`` has a column for."""
+
 ACCURACY = "test_accuracy"
 """The metric in which methods are compared."""
 
 RANK = "average rank"
 
-MEASURES = {**METRICS, RANK: Metric(RANK, "ranks", lambda rounds, spec: np.empty(0), True)}
+MEASURES = Metrics({**METRICS, RANK: Metric(RANK, "ranks", lambda rounds, spec: np.empty(0), True)})
 """All that a cell may show: a metric of its runs, or the average of its row's ranks."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from noisyfl.analysis.metrics import METRICS
+from noisyfl.analysis.metrics import METRICS, OF_CLIENTS, REPORTED, Metrics
 from noisyfl.analysis.summaries import STATISTICS
 from noisyfl.core.artifacts import write_text
 from noisyfl.core.registry import Component, Registry
@@ -63,7 +63,8 @@ def component_schemas() -> Schema:
     """Schemas made from what components declare, by the names that the models give them."""
     return {
         **{key: _component(registry) for key, registry in REGISTRIES.items()},
-        "metric": {"enum": list(METRICS)},
+        "metric": _metric(METRICS),
+        "of_clients": _metric(OF_CLIENTS),
         "statistic": {"enum": list(STATISTICS)},
         "schedule": _options(Schedule),
         "dataset": {
@@ -89,6 +90,11 @@ def component_schemas() -> Schema:
             },
         },
     }
+
+
+def _metric(known: Metrics) -> Schema:
+    """The names of metrics, and those of columns that methods report."""
+    return {"anyOf": [{"enum": list(known)}, {"pattern": f"^{REPORTED.pattern}$"}]}
 
 
 def _component(registry: Registry) -> Schema:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-from noisyfl.analysis.metrics import METRICS
+from noisyfl.analysis.metrics import METRICS, OF_CLIENTS
 from noisyfl.analysis.summaries import STATISTICS
 from noisyfl.core.options import BadInput, check_keys, find
 from noisyfl.core.typed import Typed, each_once
@@ -48,14 +48,7 @@ def _names_once(items: list[Any]) -> list[Any]:
 
 
 NamesOnce = AfterValidator(_names_once)
-OfClients = Literal[
-    "label_precision",
-    "label_recall",
-    "noise_detection_precision",
-    "noise_detection_recall",
-    "open_set_recall",
-]
-"""Metrics that ``clients`` has a column for."""
+OfClients = Annotated[str, _one_of(OF_CLIENTS, "metric of clients"), schema_of("of_clients")]
 Number = int | float
 
 

@@ -35,6 +35,9 @@ RELABELLED = {
 }
 """Columns of ``clients`` on how much is relabelled and how rightly, shown as means by round."""
 
+FINER = 100
+"""What curves of values are multiplied by that a method reports, which may be small."""
+
 ESTIMATES = {
     "estimated_noise_level": "estimated noise level",
     "clean_share": "share not selected as clean",
@@ -51,7 +54,8 @@ def details(run: Run, metrics: Iterable[str]) -> dict[str, Any]:
         x, y = run.series(metric)
         shown = metric != "label_accuracy" or (len(y) and np.ptp(y) > 0)
         if len(y) and shown:
-            curves[metric] = pack(x, METRICS[metric].factor * y)
+            one = METRICS[metric]
+            curves[metric] = pack(x, one.factor * y, 1 if one.is_ranked else FINER)
     return {
         "curves": curves,
         "relabelled": {name: curve for name in RELABELLED if (curve := share_by_round(run, name))},
@@ -112,17 +116,18 @@ def partition(path: Path, counted: bool = True) -> dict[str, Any]:
     }
 
 
-def pack(x: np.ndarray, y: np.ndarray) -> list[str]:
+def pack(x: np.ndarray, y: np.ndarray, finer: int = 1) -> list[str]:
     """A curve as two short texts, for x and for y: the :func:`steps` between consecutive values.
 
     Args:
         x: float64 [values].
         y: float64 [values], without NaN.
+        finer: what the values of y are multiplied by; if it is not 1, it is a third text.
     """
     if len(x) > POINTS:
         kept = np.unique(np.linspace(0, len(x) - 1, POINTS).round().astype(int))
         x, y = x[kept], y[kept]
-    return [steps(x), steps(y)]
+    return [steps(x), steps(finer * y), *([str(finer)] if finer != 1 else [])]
 
 
 def steps(values: np.ndarray) -> str:

@@ -105,7 +105,10 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
         "verdicts": VERDICTS,
         "statistics": WORDS,
         "metrics": {
-            name: {"label": one.label, "unit": SYMBOLS[one.unit]} for name, one in METRICS.items()
+            name: {"label": METRICS[name].label, "unit": SYMBOLS[METRICS[name].unit]}
+            for name in dict.fromkeys(
+                [*METRICS, *(cell["metric"] for cell in tables.cells if cell["metric"] in METRICS)]
+            )
         },
         "tables": tables.tables,
         "cells": tables.cells,

@@ -36,18 +36,20 @@ def by_client(
 
     Args:
         description: with a ``table`` of one row and column; ``x``, names in :data:`FEATURES`; and
-            ``y``, names in :data:`noisyfl.experiments.experiment.OfClients`.
+            ``y``, names in :data:`noisyfl.analysis.metrics.OF_CLIENTS`.
     """
     (partition,) = partitions
     run, look = _first_trial(description, runs)
     across = client_features(partition)
     figure, panels = _panels(description.x, description.y)
     for (name, metric), panel in panels.items():
-        values = 100 * last_values(run, metric, len(partition.clients))
+        one = METRICS[metric]
+        values = one.factor * last_values(run, _column(metric), len(partition.clients))
         panel.set_title(correlation_words(across[name], values))
         panel.scatter(across[name], values, 20, color=look.rgb, alpha=0.75, linewidths=0)
         panel.set_xmargin(0.06)
-        panel.set_ylim(-3, 103)
+        if one.unit == "percent":
+            panel.set_ylim(-3, 103)
         if np.isnan(values + across[name]).all():
             say_empty(panel)
     figure.suptitle(_cell(description))
@@ -66,7 +68,7 @@ def _panels(
         axes = figure.subplots(1, len(metrics), squeeze=False).T
     else:
         figure = new_figure(0.7 + 2.3 * len(metrics))
-        axes = figure.subplots(len(metrics), len(across), sharey=True, squeeze=False)
+        axes = figure.subplots(len(metrics), len(across), sharey="row", squeeze=False)
     panels = {}
     for n, metric in enumerate(metrics):
         for k, name in enumerate(across):
@@ -85,30 +87,44 @@ def among_clients(description: FigureDescription, runs: Mapping[str, Run]) -> Fi
 
     Args:
         description: with a ``table`` of one row and column, of which the first trial is drawn; and
-            ``metrics``, names in :data:`noisyfl.experiments.experiment.OfClients`.
+            ``metrics``, names in :data:`noisyfl.analysis.metrics.OF_CLIENTS`.
     """
     run, look = _first_trial(description, runs)
     metrics = description.metrics
     figure = new_figure(3.4)
-    panels = figure.subplots(1, len(metrics), sharex=True, sharey=True, squeeze=False)[0]
+    units = {METRICS[metric].unit for metric in metrics}
+    panels = figure.subplots(1, len(metrics), sharex=True, sharey=len(units) == 1, squeeze=False)[0]
     for panel, metric in zip(panels, metrics, strict=True):
-        panel.set_ylabel(METRICS[metric].axis)
-        work, mean, low, high = spread_over_clients(run, metric)
+        one = METRICS[metric]
+        panel.set_ylabel(one.axis)
+        if one.unit == "percent":
+            panel.set_ylim(-3, 103)
+        work, mean, low, high = spread_over_clients(run, _column(metric))
         if not len(work):
             say_empty(panel)
             continue
         label = "mean over clients"
-        panel.plot(work, 100 * mean, label=label, **look.line(len(work)))
+        panel.plot(work, one.factor * mean, label=label, **look.line(len(work)))
         label = "lowest to highest client"
         panel.fill_between(
-            work, 100 * low, 100 * high, color=look.rgb, alpha=0.22, linewidth=0, label=label
+            work,
+            one.factor * low,
+            one.factor * high,
+            color=look.rgb,
+            alpha=0.22,
+            linewidth=0,
+            label=label,
         )
-    panels[0].set_ylim(-3, 103)
     panels[0].xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     figure.supxlabel(description.xlabel or WORK["ordinary_rounds"], fontsize=8)
     labelled = [panel.get_legend_handles_labels()[0] for panel in panels]
     legend(figure, max(labelled, key=len), handlelength=3.4, title=_cell(description))
     return figure
+
+
+def _column(metric: str) -> str:
+    """The column of ``clients`` that has a metric."""
+    return METRICS[metric].of_clients or metric
 
 
 def _first_trial(description: FigureDescription, runs: Mapping[str, Run]) -> tuple[Run, Look]:

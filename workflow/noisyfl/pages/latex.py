@@ -109,7 +109,7 @@ def _cell(content: Content, row: Row, column: int) -> str:
     if cell.summary is not None and cell.summary.starred:
         text += "*"
     if cell.summary is not None and cell.summary.std is not None:
-        text += rf" {{\scriptsize$\pm${content.format(cell.summary.std)}}}"
+        text += rf" {{\scriptsize$\pm${content.format(cell, cell.summary.std)}}}"
     if cell.diverged:
         text += rf" {{\scriptsize diverged ({cell.diverged} of {len(cell.rows)})}}"
     if content.lacks(cell):
@@ -117,7 +117,7 @@ def _cell(content: Content, row: Row, column: int) -> str:
     text += escape_latex(dagger(content, cell))
     if cell.published is not None:
         star = "*" if cell.published.starred else ""
-        text += rf" {{\scriptsize({content.format(cell.published.value)}{star})}}"
+        text += rf" {{\scriptsize({content.format(cell, cell.published.value)}{star})}}"
     return text.strip()
 
 

@@ -292,8 +292,9 @@ def missing(content: Content) -> list[str]:
 
 def _measure_in_words(cell: Cell) -> str:
     """What a cell shows, in words."""
-    unit = {"percent": "in percent"}.get(cell.measure.unit, f"in {SYMBOLS[cell.measure.unit]}")
-    return f"{cell.measure.label}, {WORDS[cell.statistic]}, {unit}"
+    symbol = SYMBOLS[cell.measure.unit].replace("%", "percent")
+    unit = f", in {symbol}" if symbol else ""
+    return f"{cell.measure.label}, {WORDS[cell.statistic]}{unit}"
 
 
 def making(content: Content) -> dict[str, list[str]]:

@@ -19,7 +19,7 @@ def ours(content: Content, cell: Cell) -> str:
     if cell.summary is not None:
         star = "*" if cell.summary.starred else ""
         std = cell.summary.std
-        spread = "" if std is None else f" ± {content.format(std)}"
+        spread = "" if std is None else f" ± {content.format(cell, std)}"
         parts.append(f"{content.number(cell)}{star}{spread}")
     if cell.diverged:
         parts.append(f"diverged ({cell.diverged} of {len(cell.rows)})")
@@ -34,8 +34,10 @@ def paper(content: Content, cell: Cell, spread: bool = False) -> str:
     if published is None:
         return ""
     star = "*" if published.starred else ""
-    std = f" ± {content.format(published.std)}" if spread and published.std is not None else ""
-    return f"{content.format(published.value)}{star}{std}"
+    std = (
+        f" ± {content.format(cell, published.std)}" if spread and published.std is not None else ""
+    )
+    return f"{content.format(cell, published.value)}{star}{std}"
 
 
 def against(content: Content, cell: Cell) -> str:

@@ -2,7 +2,7 @@
 import { command, crumbs, el, facts } from "./dom.js";
 import { cellAt, cellName, elsewhere, known, placeOf, readDetails } from "./data.js";
 import { address, cellAddress, cellOf } from "./place.js";
-import { badge, bytes, duration, number, rankWords, scaleName } from "./names.js";
+import { badge, bytes, duration, measured, number, rankWords, scaleName } from "./names.js";
 import { INKS, chart, keyOfLines, lines } from "./charts.js";
 import { partitionOf, seriesOf, diagnosticsOf, seriesInWords } from "./diagnostics.js";
 import { settingsOf } from "./settings.js";
@@ -108,7 +108,7 @@ function part(title, content) {
 function summary(one, n, numbers) {
   const cell = known.index.cells[one];
   const { table, row, column } = placeOf(one);
-  const measure = `${cell.label} (${cell.unit}), ${known.index.statistics[cell.statistic]}`;
+  const measure = `${measured(cell)}, ${known.index.statistics[cell.statistic]}`;
   const letter = numbers.length > 1 ? el("i", { class: `letter ${"ab"[n]}` }, "AB"[n]) : null;
   return el(
     "div",
@@ -214,7 +214,7 @@ function option(first, one, second) {
 async function curves(cells, details) {
   const metric = cells[0].metric;
   const name = details.runs[cells[0].runs[0] ?? 0]?.curves[metric] ? metric : "test_accuracy";
-  const { label, unit } = known.index.metrics[name];
+  const shown = known.index.metrics[name];
   const series = seriesOf(cells, (run) => details.runs[run].curves[name]);
   if (!series.length) return el("p", {}, "The run ended before its first evaluation.");
   const levels = cells.flatMap((cell, n) =>
@@ -230,12 +230,12 @@ async function curves(cells, details) {
         ],
   );
   const frame = await chart(
-    `${label} by round`,
-    seriesInWords(series, unit),
-    lines(series, levels, { x: "rounds", y: `${label} (${unit})` }),
+    `${shown.label} by round`,
+    seriesInWords(series, shown.unit),
+    lines(series, levels, { x: "rounds", y: measured(shown) }),
   );
   const rows = () => [
-    ["cell", "seed", "rounds", `${label} (${unit})`],
+    ["cell", "seed", "rounds", measured(shown)],
     ...series.flatMap((one) =>
       one.x.map((x, i) => [
         cellName(known.index.cells.indexOf(one.cell)),

@@ -124,7 +124,7 @@ export function lines(series, levels, axes) {
           library.pointer({
             x: "x",
             y: "y",
-            title: (d) => `${d.name}\n${axes.x} ${d.x}: ${d.y.toFixed(1)}`,
+            title: (d) => `${d.name}\n${axes.x} ${d.x}: ${d.y.toFixed(series[d.n].decimals)}`,
             fill: "var(--panel)",
           }),
         ),
@@ -184,7 +184,7 @@ export function estimates(points, words) {
     });
 }
 
-/** A packed curve as x and y. */
-export function curve([x, y]) {
-  return { x: values(x), y: values(y) };
+/** A packed curve as x and y, and how many decimals of y to write. */
+export function curve([x, y, finer = 1]) {
+  return { x: values(x), y: values(y).map((one) => one / finer), decimals: finer > 1 ? 3 : 1 };
 }

@@ -53,7 +53,9 @@ export function seriesOf(cells, found) {
 
 /** Series in words, for those who cannot see them. */
 export function seriesInWords(series, unit) {
-  return series.map((one) => `${one.name} ends at ${one.y.at(-1).toFixed(1)} ${unit}`).join("; ");
+  return series
+    .map((one) => `${one.name} ends at ${one.y.at(-1).toFixed(one.decimals)} ${unit}`.trim())
+    .join("; ");
 }
 
 async function shares(title, series) {

@@ -221,7 +221,7 @@ function ranks(cells) {
       const link = el("a", { href: cellAddress(n) }, `${place.row.name}, ${place.column.name}`);
       return row(
         [link, el("small", {}, place.table.name)],
-        `${cell.ours} ${cell.unit}`,
+        `${cell.ours} ${cell.unit}`.trim(),
         cell.spread || "–",
         cell.verdict ? badge(cell.verdict) : "–",
         rankWords(cell),

@@ -27,6 +27,11 @@ export function number(value, decimals = 1) {
   return value === null || value === undefined ? "–" : value.toFixed(decimals);
 }
 
+/** What is measured, with its unit if it has one. */
+export function measured({ label, unit }) {
+  return unit ? `${label} (${unit})` : label;
+}
+
 /** A cell's rank in its column, and the seeds that it is over, if not all; null without a rank. */
 export function rankWords({ rank, rank_seeds: seeds }) {
   if (!rank) return null;
