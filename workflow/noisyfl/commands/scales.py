@@ -40,22 +40,25 @@ def read_plan(config: Path, results: Path | None = None, plugins: Sequence[str] 
         results: the folder of all artifacts; None: as the scale's file says.
         plugins: files of plugins, beside those of the scale.
     """
+    return _read_scale(config, results, plugins)[1]
+
+
+def _read_scale(
+    config: Path, results: Path | None, plugins: Sequence[str]
+) -> tuple[Configuration, Plan]:
+    """The configuration of a scale, and its plan; arguments as of :func:`read_plan`."""
 
     def say(line: str) -> None:
         print(line, file=sys.stderr)
 
-    given = _scale(config, results)
+    given = load_config(config)
     every = [*dict.fromkeys([*given.plugins, *plugins])]
-    plan = PlanFile(given.model_copy(update={"plugins": every}), str(config)).plan(say)
+    here = {"results": results or given.results, "plugins": every}
+    given = given.model_copy(update=here)
+    plan = PlanFile(given, str(config)).plan(say)
     for why in plan.left_out.values():
         say(f"left out: {why}")
-    return plan
-
-
-def _scale(config: Path, results: Path | None) -> Configuration:
-    """The configuration of a scale, with another folder of all artifacts if one is given."""
-    given = load_config(config)
-    return given.model_copy(update={"results": results or given.results})
+    return given, plan
 
 
 def print_plan(
@@ -81,8 +84,8 @@ def print_plan(
         raise BadInput(
             f"--cheapest: expected without {' and '.join(given)}, since it looks at all cells"
         )
-    plan, layout = read_plan(config, results, plugins), Results(results)
-    done = done_in(*layouts_of(_scale(config, results), REPRODUCED))
+    scale, plan = _read_scale(config, results, plugins)
+    done = done_in(*layouts_of(scale, REPRODUCED))
     if cheapest is None:
         out_of_reach, figures = list[str](), list[str]()
         if claims:
@@ -93,7 +96,7 @@ def print_plan(
         else:
             parts, figures = runs_by_target(plan, target), figures_of_these(plan, target)
         print(plan_text(plan, parts, done, device, out_of_reach, figures))
-        _say_what_is_not_trained(config, not all(map(done, itertools.chain(*parts.values()))))
+        _say_what_is_not_trained(scale, not all(map(done, itertools.chain(*parts.values()))))
         return
     cells = cheapest_cells(plan, done, device, cheapest)
     if not cells:
@@ -101,7 +104,7 @@ def print_plan(
             f"--cheapest: no missing cell can be trained in {cheapest:g} hours ({device})"
         )
     for run in itertools.chain(*cells):
-        print(layout.run(run).provenance)
+        print(Results(results).run(run).provenance)
 
 
 def print_progress(
@@ -117,18 +120,18 @@ def print_progress(
         raise BadInput(
             f"--follow: got {follow:g}, expected seconds above 0 and at most {LONGEST:g}"
         )
-    plan = read_plan(config, results, plugins)
+    scale, plan = _read_scale(config, results, plugins)
     wanted = runs_of(tables_and_figures(plan, target).values())
     # A figure of noisy partitions has no runs, but may be the target.
     counted = runs_by_target(plan, target) or {target or plan.scale: wanted}
-    layouts = layouts_of(_scale(config, results), REPRODUCED)
+    layouts = layouts_of(scale, REPRODUCED)
     given = {} if load_config(config).results == results else {"results": str(results)}
     here = any(map(os.path.exists, FOUND))
     options = scale_words([config], given, FOUND[0] if here else ROOT / FOUND[0])
     text = functools.partial(progress_text, plan, layouts, device, counted, options=options)
     print(text())
     done = done_in(*layouts)
-    _say_what_is_not_trained(config, not all(map(done, wanted)))
+    _say_what_is_not_trained(scale, not all(map(done, wanted)))
     while follow is not None and not all(map(done, wanted)):
         time.sleep(follow)
         # A terminal is cleared, so that the same lines change; a file gets one text after another.
@@ -136,9 +139,9 @@ def print_progress(
         print(text(), flush=True)
 
 
-def _say_what_is_not_trained(config: Path, missing: bool) -> None:
+def _say_what_is_not_trained(scale: Configuration, missing: bool) -> None:
     """Say if Snakemake trains none of the runs of a scale that are missing."""
-    if missing and not load_config(config).train_missing:
+    if missing and not scale.train_missing:
         print(
             "\nThis scale shows existing runs, so Snakemake does not train the missing ones; "
             "`--config train_missing=true` changes that."
