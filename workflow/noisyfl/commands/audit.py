@@ -58,6 +58,10 @@ SHOWN = 10
 """How many samples and pairs of classes are printed."""
 
 
+class RunsFailed(RuntimeError):
+    """Runs of an audit failed, with a line on each."""
+
+
 @dataclass(frozen=True)
 class Audit:
     """What runs say of the given labels.
@@ -78,7 +82,7 @@ class Audit:
     clients: pd.DataFrame
     classes: pd.DataFrame
     scores: dict[str, float]
-    runs: list[Run]
+    runs: list[Run] = field(repr=False)
     names: list[str] = field(repr=False)
     part: DatasetPart = field(repr=False)
 
@@ -143,7 +147,7 @@ def audit_labels(
     except KeyboardInterrupt:
         say("stopped; finished runs are kept, and the same command continues")
         sys.exit(130)
-    except RuntimeError as failure:
+    except RunsFailed as failure:
         sys.exit(str(failure))
     found.write(to)
     print(_text(found))
@@ -209,7 +213,7 @@ def audit_runs(
 
     Raises:
         BadInput: the runs have no clients, or not the same, or all diverged.
-        RuntimeError: a run failed; those that have finished are kept.
+        RunsFailed: a run failed; those that have finished are kept.
     """
     own, download = places.own, places.download
     _check_clients(specs, places)
@@ -312,7 +316,7 @@ def _wrong(samples: pd.DataFrame, partition: Path) -> pd.Series | None:
 
 
 def _train(jobs: Sequence[TrainingJob], places: Places, say: Callable[[str], object]) -> None:
-    """Train the runs of which it is not known what they found; RuntimeError if one fails."""
+    """Train the runs of which it is not known what they found; :class:`RunsFailed` if one fails."""
     missing = [job for job in jobs if not job.done]
     if not missing:
         return
@@ -325,7 +329,7 @@ def _train(jobs: Sequence[TrainingJob], places: Places, say: Callable[[str], obj
             continue
         say(f"{done} of {len(missing)} runs trained: {describe_run(job.spec)}")
     if failures:
-        raise RuntimeError("\n".join(failures))
+        raise RunsFailed("\n".join(failures))
 
 
 def not_diverged(runs: Sequence[Run], warn: Callable[[str], object]) -> list[Run]:
