@@ -283,7 +283,7 @@ class _Display:
             self.console.print(Text(job.failure(error)), soft_wrap=True)
         elif self.live is None and job is not None:
             last = frame[frame["run"] == identity(job.spec)].iloc[0]
-            reached = f"test accuracy {last['accuracy']:.1f} %"
+            reached = f"{last['split']} accuracy {last['accuracy']:.1f} %"
             if last["status"] == "diverged":
                 reached = f"diverged in round {last['rounds']}"
             self.console.print(

@@ -27,10 +27,15 @@ class ImageNames:
     Attributes:
         train: the names of the training images, in the training part's order.
         test: those of the test images.
+        rows: the training sample that each image of the whole training part is, int64 [n]; -1 if it
+            is held out for validation, and so is a test image.
     """
 
-    def __init__(self, train: Sequence[str], test: Sequence[str]) -> None:
+    def __init__(
+        self, train: Sequence[str], test: Sequence[str], rows: np.ndarray | None = None
+    ) -> None:
         self.train, self.test = train, test
+        self.rows = np.arange(len(train)) if rows is None else rows
         self._train, self._test = (
             [_parts(os.path.abspath(name)) for name in names]  # noqa: PTH100 (links stay)
             for names in (train, test)
@@ -76,7 +81,7 @@ class ImageNames:
                 raise BadInput(f"{where}: {COLUMN!r} has {shortened([*names])}, {words}")
         return found
 
-    def rows(self, images: Sequence[str], where: str) -> np.ndarray:
+    def rows_of(self, images: Sequence[str], where: str) -> np.ndarray:
         """The row of each training sample in a list of images, int64 [n]; test images may be
         listed too.
 

@@ -31,18 +31,19 @@ def read_assignment(
     if Path(file).suffix not in (".csv", ".parquet"):
         raise BadInput(f"got {file!r}, expected a .csv or .parquet file", "path")
     table = OwnTable(located(file, roots, "path"), texts=[COLUMN])
+    size = facts.whole or facts.task_size
     with within("path"):
-        client, sample = _columns(table, names)
+        client, sample, kept = _columns(table, names, facts)
     first_rows = np.unique(sample, return_index=True)[1]
     for wrong, words in (
         (client < 0, "client is negative"),
         (
-            (sample >= facts.task_size) & (sample < facts.train_size),
+            (sample >= size) & (sample < facts.train_size),
             "sample is an open-set image, which some noise has put in the place of a sample",
         ),
         (
-            (sample < 0) | (sample >= facts.task_size),
-            f"sample is none of the {facts.task_size:,} training samples of {facts.title}",
+            (sample < 0) | (sample >= size),
+            f"sample is none of the {size:,} training samples of {facts.title}",
         ),
         (~np.isin(np.arange(len(sample)), first_rows), "sample is there twice"),
     ):
@@ -53,11 +54,14 @@ def read_assignment(
                 f"{words}",
                 "path",
             )
+    sample = kept[sample]
+    client, sample = client[sample >= 0], sample[sample >= 0]
     clients = np.unique(client)
     if len(lacking := np.flatnonzero(clients != np.arange(len(clients)))):
+        besides = " beside those that are held out for validation" if facts.whole else ""
         raise BadInput(
-            f"{table.path}: client {lacking[0]} has no sample, and client {clients[-1]} has some; "
-            f"expected numbers from 0 to {len(clients) - 1} for {len(clients)} clients",
+            f"{table.path}: client {lacking[0]} has no sample{besides}, and client {clients[-1]} "
+            f"has some; expected numbers from 0 to {len(clients) - 1} for {len(clients)} clients",
             "path",
         )
     order = np.lexsort((sample, client))
@@ -65,25 +69,29 @@ def read_assignment(
 
 
 def _columns(
-    table: OwnTable, names: Callable[[], ImageNames | None]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The client and the sample of each row that is of a training image, int64 [n] each."""
+    table: OwnTable, names: Callable[[], ImageNames | None], facts: Dataset
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The client and the sample of each row that is of a training image, int64 [rows] each; and
+    which sample each of the samples is that the file counts, int64 [n], -1 for those that are held
+    out for validation.
+    """
     client = _numbers(table, "client")
     images = table.texts(COLUMN)
-    known = None if images is None else names()
-    if images is None or known is None:
-        return client, _numbers(table, "sample")
-    if "sample" not in table.names:
-        sample = known.samples(images, str(table.path))
-        return client[sample >= 0], sample[sample >= 0]
+    known = names() if facts.whole or images is not None else None
+    kept = np.arange(facts.train_size) if known is None else known.rows
+    if known is not None and images is not None and "sample" not in table.names:
+        found = known.samples(images, str(table.path))
+        return client[found >= 0], np.flatnonzero(kept >= 0)[found[found >= 0]], kept
     sample = _numbers(table, "sample")
-    for row, (number, image) in enumerate(zip(sample, images, strict=True)):
-        if 0 <= number < len(known.train) and not known.fits(number, image):
+    for row, (number, image) in enumerate(zip(sample, images or [], strict=images is not None)):
+        if known is None or not 0 <= number < len(kept) or kept[number] < 0:
+            continue
+        if not known.fits(kept[number], image):
             raise BadInput(
-                f"{table.path}, row {row}: sample {number} is {known.train[number]}, and "
+                f"{table.path}, row {row}: sample {number} is {known.train[kept[number]]}, and "
                 f"{COLUMN!r} has {image!r}"
             )
-    return client, sample
+    return client, sample, kept
 
 
 def _numbers(table: OwnTable, name: str) -> np.ndarray:

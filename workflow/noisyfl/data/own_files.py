@@ -108,7 +108,10 @@ class OwnFiles:
                 self._call(given, f"{wanted.shown_as}: {wanted.given}")
                 self._watch(self.results.own_file(given))
             self._known["images", options] = replace(
-                read, given=given or "", numbered=source["numbered"]
+                read,
+                given=given or "",
+                numbered=source["numbered"],
+                whole=source["whole"] if wanted.validation else 0,
             )
         facts: Dataset = self._known["images", options]
         self._asked[facts.name] = options
@@ -128,6 +131,15 @@ class OwnFiles:
                     self._read_again(name, options)
                 return image_names(_wanted(options), self.roots)
         return None
+
+    def _names_of(self, facts: Dataset) -> ImageNames | None:
+        """As :meth:`image_names`; :class:`BadInput` if they are not known, and nobody can tell
+        without them which images are held out for validation.
+        """
+        found = self.image_names(facts.name)
+        if found is None and facts.whole:
+            raise BadInput(f"{facts.title}: its files have changed; plan its scale again")
+        return found
 
     def prepare_again(self, name: str) -> None:
         """Make the parts of a user's own dataset again, as they were.
@@ -213,6 +225,7 @@ class OwnFiles:
             "fingerprint": found,
             "given": given,
             "numbered": content.numbered,
+            "whole": content.whole,
             "remarks": content.remarks,
             "doubts": [f"{wanted.source}, {wanted.given}: {odd}"] if odd else [],
         }
@@ -249,7 +262,7 @@ class OwnFiles:
         noted = ("labels", path, key, facts.name, facts.numbered)
         if noted not in self._known:
             self._watch(*label_files(path, facts.name, self.roots))
-            names = partial(self.image_names, facts.name)
+            names = partial(self._names_of, facts)
             labels, clean = load_columns(path, key, facts, self.roots, names)
             true = self._true_labels(facts)
             where = path or "human labels"
@@ -297,7 +310,7 @@ class OwnFiles:
         noted = ("clients", path, facts.name)
         if noted not in self._known:
             self._watch(*places_of(path, self.roots))
-            names = partial(self.image_names, facts.name)
+            names = partial(self._names_of, facts)
             client, sample = read_assignment(path, self.roots, facts, names)
             content = client.astype("<i8").tobytes() + sample.astype("<i8").tobytes()
             columns = {"client": client, "sample": sample}

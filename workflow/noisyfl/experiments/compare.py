@@ -22,6 +22,7 @@ from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.registry import parts_of, split_component, split_method
 from noisyfl.core.typed import each_once, is_list
 from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.datasets.validation import ENDING
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.remarks import remarks_on
@@ -166,11 +167,14 @@ class MethodComparison:
         rows = [row for row in self.rows if row.sweep]
         if not rows:
             raise BadInput("no method has several values of an option to choose from")
-        name = self.setting["dataset"]
-        if not isinstance(name, str) or f"{name}{ENDING}" not in DATASETS:
+        name, options = split_component(self.setting["dataset"], "dataset")
+        dataset: str | dict[str, Any] = f"{name}{ENDING}"
+        if name == RequestedImages.name:
+            dataset = {"name": name, **options, "validation": True}
+        elif dataset not in DATASETS:
             known = ", ".join(one.removesuffix(ENDING) for one in DATASETS if one.endswith(ENDING))
-            raise BadInput(f"{_in_words(name)} has no validation part (known: {known})")
-        setting = {**self.setting, "dataset": f"{name}{ENDING}"}
+            raise BadInput(f"{name} has no validation part (known: {known}, images(...))")
+        setting = {**self.setting, "dataset": dataset}
         return replace(_comparison(setting, rows, self.seeds, self.own), plugins=self.plugins)
 
     def choose(self, worth: Mapping[str, float]) -> MethodComparison:

@@ -61,6 +61,8 @@ class Dataset:
             ones; two that differ in nothing else are the same dataset.
         numbered: whether somebody has said which number each class has. If not, the names are
             sorted, and numbers in files mean nothing unless they are names.
+        whole: of a user's own dataset of which images are held out for validation, how many
+            training images there are with them, which files of labels and clients count; else 0.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Dataset:
     own: Mapping[str, Any] | None = field(default=None, hash=False)
     given: str = field(default="", compare=False)
     numbered: bool = field(default=True, compare=False)
+    whole: int = field(default=0, compare=False)
 
     @property
     def with_classes(self) -> str:

@@ -33,6 +33,7 @@ from noisyfl.data.datasets.own_formats import (
 )
 from noisyfl.data.datasets.own_pixels import decode, repeats
 from noisyfl.data.datasets.sources import test_rows
+from noisyfl.data.datasets.validation import SHARE
 from noisyfl.data.image_names import ImageNames
 from noisyfl.data.roots import Roots, located, stamp_of
 
@@ -72,6 +73,11 @@ class RequestedImages(Component):
         above=0,
         below=1,
     )
+    validation: bool = option(
+        False,
+        doc="true: leave the test part unread, and test on a tenth of each class of the training "
+        "part, which is held out",
+    )
     image: str = option("image", doc="column or array of the images, or of their paths in a .csv")
     label: str = option("label", doc="column or array of the labels: names or numbers of classes")
     given: str | None = option(
@@ -101,12 +107,14 @@ class RequestedImages(Component):
 
     def options(self) -> dict[str, Any]:
         """Those that decide what is read."""
-        return self.model_dump(mode="json", exclude={"title"})
+        by_default = set() if self.validation else {"validation"}
+        return self.model_dump(mode="json", exclude={"title", *by_default})
 
     @property
     def shown_as(self) -> str:
         """What tables and pages call it."""
-        return self.title or (Path(self.path).name if self.path else "") or self.source
+        title = self.title or (Path(self.path).name if self.path else "") or self.source
+        return f"{title}, validation" if self.validation else title
 
     @property
     def source(self) -> str:
@@ -141,6 +149,7 @@ class OwnContent:
         known: what specs have of it (:class:`noisyfl.data.datasets.dataset.OwnImages`).
         given: the given labels of the training part, int64 [n]; None if it has none.
         numbered: whether the format or an option says which number each class has.
+        whole: how many training images there are with those that are held out for validation.
         remarks: what a user should know of the images, and of how their files were read.
     """
 
@@ -149,6 +158,7 @@ class OwnContent:
     test: Arrays
     given: np.ndarray | None
     numbered: bool
+    whole: int
     remarks: list[str]
 
 
@@ -160,7 +170,7 @@ def read_images(wanted: RequestedImages, roots: Roots) -> OwnContent:
             label has no class; a class has no training image; there is no test part, or there are
             two, or it is the training part.
     """
-    train, test, numbered, notes = _numbered_parts(wanted, roots)
+    train, test, numbered, notes, rows = _numbered_parts(wanted, roots)
     check_apart(train, test)
     images = decode([*train.images, *test.images], [*train.names, *test.names], wanted.size)
     end = len(train.images)
@@ -183,22 +193,23 @@ def read_images(wanted: RequestedImages, roots: Roots) -> OwnContent:
     given = None if train.given is None else np.array(train.given, dtype=np.int64)
     odd = [*alike(train.classes or ()), *repeats(*parts)]
     remarks = [*notes, *(f"{wanted.source}: {one}" for one in odd)]
-    return OwnContent(known, *parts, given, numbered, remarks)
+    return OwnContent(known, *parts, given, numbered, len(rows), remarks)
 
 
 def image_names(wanted: RequestedImages, roots: Roots) -> ImageNames:
     """What the images of both parts are called: their paths, or the file that has them and the row
     in it.
     """
-    train, test, *_ = _numbered_parts(wanted, roots)
-    return ImageNames(train.names, test.names)
+    train, test, *_, rows = _numbered_parts(wanted, roots)
+    return ImageNames(train.names, test.names, rows)
 
 
 def _numbered_parts(
     wanted: RequestedImages, roots: Roots
-) -> tuple[Listing, Listing, bool, list[str]]:
+) -> tuple[Listing, Listing, bool, list[str], np.ndarray]:
     """Both parts, with the numbers of their classes; whether somebody has said how these are
-    numbered; and notes of how files were read.
+    numbered; notes of how files were read; and the training sample that each image of the whole
+    training part is, int64 [n], -1 if it is held out for validation.
     """
     train, test, notes = _listed_parts(wanted, roots)
     classes = _classes_of(wanted, train)
@@ -208,23 +219,36 @@ def _numbered_parts(
     if test is not None:
         test = test.numbered(classes, numbered)
     else:
-        labels = np.array(train.labels, dtype=np.int64)
-        size = max(1, round(float(wanted.test_share or 0) * len(labels)))
-        tested = test_rows(labels, size, stream(0, "images", "test part"))
-        train, test = train.rows(np.flatnonzero(~tested)), train.rows(np.flatnonzero(tested))
+        train, test, _ = _divided(train, float(wanted.test_share or 0), "test part")
+    rows = np.arange(len(train.labels))
+    if wanted.validation:
+        train, test, rows = _divided(train, SHARE, "validation")
     if lacking := sorted({*range(len(classes))} - {*train.labels}):
         of_class = f"{wanted.source}: class {classes[int(lacking[0])]!r}"
-        if lacking[0] in test.labels and wanted.test_share:
+        if lacking[0] in test.labels and (wanted.test_share or wanted.validation):
+            by = "validation" if wanted.validation else "test_share"
+            remedy = "" if wanted.validation else ", or a smaller share"
             raise BadInput(
-                f"{of_class} has no training image, since test_share has split off all of its "
-                "images; expected more images, or a smaller share",
-                "test_share",
+                f"{of_class} has no training image, since {by} has split off all of its images; "
+                f"expected more images{remedy}",
+                by,
             )
         raise BadInput(
             f"{of_class} has no training image, expected some of every class",
             "classes" if wanted.classes else "label",
         )
-    return train, test, numbered, notes
+    return train, test, numbered, notes, rows
+
+
+def _divided(train: Listing, share: float, purpose: str) -> tuple[Listing, Listing, np.ndarray]:
+    """The images that are left for training, and those that are split off, at least one; and the
+    position of each image among those that are left, int64 [n], -1 for those that are not.
+    """
+    labels = np.array(train.labels, dtype=np.int64)
+    size = max(1, round(share * len(labels)))
+    tested = test_rows(labels, size, stream(0, "images", purpose))
+    rows = np.where(tested, -1, np.cumsum(~tested) - 1)
+    return train.rows(np.flatnonzero(~tested)), train.rows(np.flatnonzero(tested)), rows
 
 
 def content_digest(known: dict[str, Any], parts: Sequence[Arrays]) -> str:

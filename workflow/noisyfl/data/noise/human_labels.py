@@ -87,25 +87,29 @@ def load_columns(
     path = find_file(file, dataset.name, roots)
     table = OwnTable(path, "file", texts=[COLUMN])
     name = _name(table, key, dataset.with_classes)
-    rows = _rows(table, names)
-    labels = _numbers(table, name, dataset, rows)
+    rows, count = _rows(table, names, dataset)
+    labels = _numbers(table, name, dataset, rows, count)
     prefix = PREFIX.get(dataset.with_classes, "")
     clean = f"{prefix}{CLEAN}" if prefix and name.startswith(prefix) else CLEAN
     if key and clean in table.names and clean != name:
-        return labels, _numbers(table, clean, dataset, rows)
+        return labels, _numbers(table, clean, dataset, rows, count)
     return labels, None
 
 
-def _rows(table: OwnTable, names: Callable[[], ImageNames | None]) -> np.ndarray | None:
-    """The row of each training sample, int64 [n]; None if the file is in the samples' order, as far
-    as it says.
+def _rows(
+    table: OwnTable, names: Callable[[], ImageNames | None], dataset: Dataset
+) -> tuple[np.ndarray | None, int | None]:
+    """The row of each training sample, int64 [n], or None if it is the sample's number; and how
+    many rows there have to be, or None if there may be more of images that the file names.
     """
     images = table.texts(COLUMN)
-    known = None if images is None else names()
-    if images is None or known is None:
-        return None
+    known = names() if dataset.whole or images is not None else None
+    if known is None:
+        return None, dataset.task_size
+    if images is None:
+        return np.flatnonzero(known.rows >= 0), len(known.rows)
     with within("file"):
-        return known.rows(images, str(table.path))
+        return known.rows_of(images, str(table.path)), None
 
 
 def check_order(clean: np.ndarray, true: np.ndarray, where: Path | str, dataset: str) -> None:
@@ -192,10 +196,16 @@ def _no_key(key: str | None, known: Sequence[str], words: str) -> BadInput:
     return BadInput(f"got {got} ({words})", "key")
 
 
-def _numbers(table: OwnTable, name: str, dataset: Dataset, rows: np.ndarray | None) -> np.ndarray:
-    """Labels as int64 [n]; :class:`BadInput` if one is no class of the dataset."""
+def _numbers(
+    table: OwnTable, name: str, dataset: Dataset, rows: np.ndarray | None, count: int | None
+) -> np.ndarray:
+    """Labels as int64 [n]; :class:`BadInput` if one is no class of the dataset.
+
+    Args:
+        rows: see :func:`_rows`, as for ``count``.
+    """
     where = f"{table.path}: {name!r}" if name else f"{table.path}"
-    labels = table.labels(name, count=dataset.task_size if rows is None else None)
+    labels = table.labels(name, count=count)
     if rows is not None:
         labels = [labels[row] for row in rows]
     with within("file"):
