@@ -65,6 +65,11 @@ def test_what_a_method_reports_is_a_metric(runs):
     run = read(runs, [0.1, 0.2, 0.3], clients=CLIENTS[:4])
     np.testing.assert_array_equal(run.values("clients.expertise"), [1, 2, 3])
     assert np.isnan(run.values("clients.patience")).all()
+    flagged = [
+        {"round": 1, "client": 0, "flagged": True},
+        {"round": 1, "client": 1, "flagged": False},
+    ]
+    assert read(runs, [0.4], clients=flagged).values("clients.flagged").tolist() == [0.5]
     with pytest.raises(BadInput, match=r"no metric is called 'client.expertise'"):
         run.values("client.expertise")
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from descriptions import described
+from noisyfl.analysis.runs import read_runs
 from noisyfl.figures import curves, style
 from noisyfl.figures.curves import WORK
 from small_curves import run_of
@@ -57,6 +58,26 @@ def test_a_band_reaches_one_standard_deviation_to_both_sides_but_not_above_all()
     assert corners[corners[:, 0] == 1][:, 1].min() == pytest.approx(30 - std)
     assert corners[corners[:, 0] == 1][:, 1].max() == pytest.approx(30 + std)
     assert corners[:, 1].max() == 100
+
+
+def test_a_band_of_what_a_method_reports_may_be_negative(runs):
+    ids = []
+    for seed, value in ((1, -6.0), (2, -8.0)):
+        rows = [{"round": 1, "client": 0, "score": value}]
+        ids.append(runs.add([0.5], seed=seed, clients=rows))
+    figure = drawn([[ids]], ["a"], ["x"], read_runs(runs.files), metrics=["clients.score"])
+    (band,) = figure.axes[0].collections
+    low, high = band.get_paths()[0].vertices[:, 1].min(), band.get_paths()[0].vertices[:, 1].max()
+    assert (low, high) == pytest.approx((-7 - np.sqrt(2), -7 + np.sqrt(2)))
+
+
+def test_a_long_title_is_folded(runs):
+    one = runs.add([0.5])
+    name = ", ".join(["a long name of a setting"] * 8)
+    figure = drawn([[[one]]], [name], ["x"], read_runs(runs.files))
+    box = figure.legends[0].get_title().get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
+    assert figure.legends[0].get_title().get_text().replace("\n", " ") == name
 
 
 def test_the_place_of_a_divergence_is_marked():

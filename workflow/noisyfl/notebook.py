@@ -341,19 +341,26 @@ def audit(
         ``scores``, where the true labels are known; ``write(folder)`` writes them with the images.
 
     Warns:
-        UserWarning: a run diverged, and is left out.
+        UserWarning: a run diverged, and is left out; or something is odd about the data.
 
     Raises:
         BadInput: something is wrong with what was given.
         RuntimeError: runs failed; the others are kept.
     """
     places = _places(results, data, download, device, jobs, plugins)
+    loaded: Sequence[str] = ()
     if runs:
         specs = specs_to_audit(runs, bool(methods or setting or like or scale or seeds), places)
     else:
         wanted = what_to_audit(methods, setting, places.own, seeds, like, scale)
-        specs = [*wanted.runs.values()]
-    return audit_runs(specs, places, lambda line: None, warnings.warn)
+        specs, loaded = [*wanted.runs.values()], wanted.plugins
+        for remark in wanted.remarks():
+            warnings.warn(remark, stacklevel=2)
+
+    def warn(line: str) -> None:
+        warnings.warn(line, stacklevel=4)
+
+    return audit_runs(specs, places, lambda line: None, warn, loaded)
 
 
 def _warn_of_divergence(what: str, rounds: int | None = None) -> None:

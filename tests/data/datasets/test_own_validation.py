@@ -8,6 +8,7 @@ import pytest
 import own_sets
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.parts import read_part
+from noisyfl.data.image_names import ImageNames
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.experiments.compare import compare
 from own_sets import CLASSES, TRAIN, given_labels, wanted
@@ -100,14 +101,20 @@ def test_files_of_clients_are_those_of_the_whole_training_part(columns, tmp_path
     [
         ([(0, 0), (0, TRAIN)], f"sample is none of the {TRAIN} training samples"),
         ([(0, 0), (0, 0)], "sample is there twice"),
-        ("held out", "client 1 has no sample beside those that are held out for validation"),
+        ("last held out", "all samples of client 1 are held out for validation"),
+        ("all held out", "all samples of client 0 are held out for validation"),
+        ("held out", "all samples of client 1 are held out for validation"),
     ],
 )
 def test_files_of_clients_that_do_not_fit_are_refused(lines, said, tmp_path):
     own, facts, _, rows = held_out(tmp_path, own_sets.as_csv(tmp_path))
-    if lines == "held out":
+    if "held out" in lines:
         (one, *_) = np.setdiff1d(np.arange(TRAIN), rows).tolist()
-        lines = [(0, int(rows[0])), (1, one), (2, int(rows[1]))]
+        lines = {
+            "held out": [(0, int(rows[0])), (1, one), (2, int(rows[1]))],
+            "last held out": [(0, int(rows[0])), (1, one)],
+            "all held out": [(0, one)],
+        }[lines]
     rows_text = "\n".join(f"{client},{sample}" for client, sample in lines)
     (tmp_path / "rows.csv").write_text(f"client,sample\n{rows_text}\n")
     with pytest.raises(BadInput, match=said):
@@ -120,6 +127,33 @@ def test_a_sample_that_is_not_the_image_beside_it_is_refused(tmp_path):
     (tmp_path / "rows.csv").write_text(f"client,sample,image\n0,{first},ant/{second:03d}.png\n")
     with pytest.raises(BadInput, match=rf"sample {first} is .*{first:03d}\.png, and 'image' has"):
         own.clients("rows.csv", facts)
+
+
+def test_a_held_out_sample_that_is_not_the_image_beside_it_is_refused(tmp_path):
+    own, facts, _, rows = held_out(tmp_path, own_sets.as_csv(tmp_path))
+    (one, *_) = np.setdiff1d(np.arange(TRAIN), rows).tolist()
+    (tmp_path / "rows.csv").write_text(f"client,sample,image\n0,{one},nonsense.png\n")
+    with pytest.raises(BadInput, match=r"'image' has 'nonsense\.png'"):
+        own.clients("rows.csv", facts)
+
+
+def test_files_may_name_the_test_images_too(tmp_path):
+    text = own_sets.as_csv(tmp_path).replace("test='test.csv'", "test_share=0.25")
+    file = listed(tmp_path, ["client", "image", "label"])
+    own, facts, _, rows = held_out(tmp_path, text)
+    kept = own.load(own.clients(file, facts)[0])
+    assert CLIENTS[rows][kept["sample"]].tolist() == kept["client"].tolist()
+    labels = own.load(own.labels(file, "label", facts))["label"]
+    assert labels.tolist() == given_labels()[rows].tolist()
+
+
+def test_a_name_that_a_held_out_image_has_too_is_not_anothers():
+    names = ImageNames(["a/1.png", "b/1.png", "a/2.png"], ["c/2.png"], np.array([0, -1, 1]))
+    assert names.train == ["a/1.png", "a/2.png"]
+    assert names.samples(["2.png", "b/1.png"], "here").tolist() == [2, 1]
+    with pytest.raises(BadInput, match="the end of several training images' paths"):
+        names.samples(["1.png"], "here")
+    assert names.rows_of(["b/1.png", "a/2.png", "a/1.png", "c/2.png"], "here").tolist() == [2, 1]
 
 
 def test_files_that_have_changed_are_not_taken_for_the_same(tmp_path):
@@ -145,5 +179,8 @@ def test_values_of_options_are_chosen_on_it(tmp_path):
         for spec in first.runs.values()
     }
     assert sizes == {(TRAIN - HELD_OUT, HELD_OUT)}
+    again = compare(methods, {**setting, "dataset": f"{text[:-1]}, validation=true)"}, own, seeds=1)
+    with pytest.raises(BadInput, match="is a validation part already"):
+        again.on_validation()
     last = comparison.choose({"fedprox(mu=0.1)": 1, "fedprox(mu=1)": 2})
     assert {s["noisy_partition"]["dataset"]["train_size"] for s in last.runs.values()} == {TRAIN}

@@ -184,11 +184,13 @@ def described(text: str, folders: Mapping[str, str]) -> tuple[TableDescription, 
 
 
 def _columns(table: pa.Table) -> dict[str, np.ndarray]:
-    """The numeric columns of a table."""
+    """The numeric columns of a table, and true and false as 1 and 0."""
     return {
         field.name: _numbers(table[field.name].combine_chunks())
         for field in table.schema
-        if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        if pa.types.is_integer(field.type)
+        or pa.types.is_floating(field.type)
+        or pa.types.is_boolean(field.type)
     }
 
 

@@ -129,6 +129,7 @@ def audit_labels(
     """
     check_folder(to, "--to")
     places = Places(results, data, download, device, at_once, plugins)
+    loaded: Sequence[str] = ()
     if runs:
         more = bool(methods or setting or like or scale or seeds)
         specs = specs_to_audit(runs, more, places, "RUN")
@@ -137,13 +138,13 @@ def audit_labels(
         print(f"Setting: {wanted.describe()}", flush=True)
         for remark in wanted.remarks():
             print(f"Warning: {remark}", file=sys.stderr)
-        specs = list(wanted.runs.values())
+        specs, loaded = list(wanted.runs.values()), wanted.plugins
 
     def say(line: str) -> None:
         print(line, file=sys.stderr)
 
     try:
-        found = audit_runs(specs, places, say, lambda line: say(f"Warning: {line}"))
+        found = audit_runs(specs, places, say, lambda line: say(f"Warning: {line}"), loaded)
     except KeyboardInterrupt:
         say("stopped; finished runs are kept, and the same command continues")
         sys.exit(130)
@@ -169,6 +170,8 @@ def specs_to_audit(
     Raises:
         BadInput: more was given, an id is given twice, or there is no such run.
     """
+    if isinstance(runs, str):
+        raise BadInput(f"{where}: got {runs!r}, expected a list of ids")
     if more:
         raise BadInput(f"{where}: expected either runs, or a method and its setting")
     with within(where):
@@ -204,12 +207,14 @@ def audit_runs(
     places: Places,
     say: Callable[[str], object],
     warn: Callable[[str], object],
+    plugins: Sequence[str] = (),
 ) -> Audit:
     """Audit the labels of the clients that all runs have; missing runs are trained.
 
     Args:
         say: takes a line for each run that was trained.
         warn: takes a line for each run that diverged.
+        plugins: files of plugins beside those of ``places``.
 
     Raises:
         BadInput: the runs have no clients, or not the same, or all diverged.
@@ -217,7 +222,7 @@ def audit_runs(
     """
     own, download = places.own, places.download
     _check_clients(specs, places)
-    _train([replace(places.job(spec), keep_labels=True) for spec in specs], places, say)
+    _train([replace(places.job(spec), keep_labels=True) for spec in specs], places, say, plugins)
     ids = map(identity, specs)
     found = not_diverged([read_run(run, places.results.run(run)) for run in ids], warn)
     judgements = read_label_judgements(found)
@@ -315,7 +320,12 @@ def _wrong(samples: pd.DataFrame, partition: Path) -> pd.Series | None:
     return samples[["client", "sample"]].apply(tuple, axis=1).map(true).astype(bool)
 
 
-def _train(jobs: Sequence[TrainingJob], places: Places, say: Callable[[str], object]) -> None:
+def _train(
+    jobs: Sequence[TrainingJob],
+    places: Places,
+    say: Callable[[str], object],
+    plugins: Sequence[str],
+) -> None:
     """Train the runs of which it is not known what they found; :class:`RunsFailed` if one fails."""
     missing = [job for job in jobs if not job.done]
     if not missing:
@@ -323,7 +333,9 @@ def _train(jobs: Sequence[TrainingJob], places: Places, say: Callable[[str], obj
     for job in missing:
         make_inputs(job, places.own)
     failures = []
-    for done, (job, outcome) in enumerate(train_all(missing, places.at_once, places.plugins), 1):
+    for done, (job, outcome) in enumerate(
+        train_all(missing, places.at_once, [*plugins, *places.plugins]), 1
+    ):
         if outcome.error is not None:
             failures.append(job.failure(outcome.error))
             continue

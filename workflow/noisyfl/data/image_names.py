@@ -26,28 +26,38 @@ class ImageNames:
 
     Attributes:
         train: the names of the training images, in the training part's order.
-        test: those of the test images.
         rows: the training sample that each image of the whole training part is, int64 [n]; -1 if it
-            is held out for validation, and so is a test image.
+            is held out for validation.
+
+    Args:
+        whole: the names of the whole training part, in its order.
+        test: those of the test images.
+        rows: see above; None: no image is held out.
     """
 
     def __init__(
-        self, train: Sequence[str], test: Sequence[str], rows: np.ndarray | None = None
+        self, whole: Sequence[str], test: Sequence[str], rows: np.ndarray | None = None
     ) -> None:
-        self.train, self.test = train, test
-        self.rows = np.arange(len(train)) if rows is None else rows
+        self.rows = np.arange(len(whole)) if rows is None else rows
+        self.train = [whole[row] for row in np.flatnonzero(self.rows >= 0).tolist()]
+        self._names = whole
         self._train, self._test = (
             [_parts(os.path.abspath(name)) for name in names]  # noqa: PTH100 (links stay)
-            for names in (train, test)
+            for names in (whole, test)
         )
 
-    def fits(self, sample: int, image: str) -> bool:
-        """Whether a training sample is called so."""
+    def fits(self, row: int, image: str) -> bool:
+        """Whether an image of the whole training part is called so."""
         parts = _parts(image)
-        return bool(parts) and self._train[sample][-len(parts) :] == parts
+        return bool(parts) and self._train[row][-len(parts) :] == parts
+
+    def name(self, row: int) -> str:
+        """What an image of the whole training part is called."""
+        return self._names[row]
 
     def samples(self, images: Sequence[str], where: str) -> np.ndarray:
-        """The training sample of each image, int64 [n]; negative if it is in the test part.
+        """The image of the whole training part that each is, int64 [n]; negative if it is in the
+        test part.
 
         Args:
             where: the images are named, for errors.
@@ -55,7 +65,7 @@ class ImageNames:
         Raises:
             BadInput: an image is in neither part, or several training images end so.
         """
-        if len(images) == len(self.train) and all(map(self.fits, range(len(images)), images)):
+        if len(images) == len(self._train) and all(map(self.fits, range(len(images)), images)):
             return np.arange(len(images))
         wanted = [_parts(image) for image in images]
         lengths = {len(parts) for parts in wanted} - {0}
@@ -71,7 +81,7 @@ class ImageNames:
         for wrong, words in (
             (
                 _UNKNOWN,
-                f"none of the dataset's images, such as {self.train[0]}; expected their paths, or "
+                f"none of the dataset's images, such as {self._names[0]}; expected their paths, or "
                 "no column of this name",
             ),
             (_SEVERAL, "the end of several training images' paths; expected longer paths"),
@@ -82,13 +92,14 @@ class ImageNames:
         return found
 
     def rows_of(self, images: Sequence[str], where: str) -> np.ndarray:
-        """The row of each training sample in a list of images, int64 [n]; test images may be
-        listed too.
+        """The row of each training sample in a list of images, int64 [n]; test images, and those
+        that are held out, may be listed too.
 
         Raises:
             BadInput: see :meth:`samples`; or a training image is not listed once.
         """
-        samples = self.samples(images, where)
+        found = self.samples(images, where)
+        samples = np.where(found >= 0, self.rows[found], -1)
         listed = np.flatnonzero(samples >= 0)
         counts = np.bincount(samples[listed], minlength=len(self.train))
         if len(wrong := np.flatnonzero(counts != 1)):

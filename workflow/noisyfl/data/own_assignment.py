@@ -9,6 +9,7 @@ import numpy as np
 
 from noisyfl.core.options import BadInput, within
 from noisyfl.data.datasets.dataset import Dataset
+from noisyfl.data.datasets.requested import shortened
 from noisyfl.data.image_names import COLUMN, ImageNames
 from noisyfl.data.own_table import OwnTable
 from noisyfl.data.roots import Roots, located
@@ -54,14 +55,19 @@ def read_assignment(
                 f"{words}",
                 "path",
             )
-    sample = kept[sample]
-    client, sample = client[sample >= 0], sample[sample >= 0]
     clients = np.unique(client)
     if len(lacking := np.flatnonzero(clients != np.arange(len(clients)))):
-        besides = " beside those that are held out for validation" if facts.whole else ""
         raise BadInput(
-            f"{table.path}: client {lacking[0]} has no sample{besides}, and client {clients[-1]} "
-            f"has some; expected numbers from 0 to {len(clients) - 1} for {len(clients)} clients",
+            f"{table.path}: client {lacking[0]} has no sample, and client {clients[-1]} has some; "
+            f"expected numbers from 0 to {len(clients) - 1} for {len(clients)} clients",
+            "path",
+        )
+    sample = kept[sample]
+    client, sample = client[sample >= 0], sample[sample >= 0]
+    if len(lost := np.setdiff1d(clients, client)):
+        raise BadInput(
+            f"{table.path}: all samples of client {shortened([*map(str, lost)])} are held out for "
+            "validation, expected more samples",
             "path",
         )
     order = np.lexsort((sample, client))
@@ -81,16 +87,15 @@ def _columns(
     kept = np.arange(facts.train_size) if known is None else known.rows
     if known is not None and images is not None and "sample" not in table.names:
         found = known.samples(images, str(table.path))
-        return client[found >= 0], np.flatnonzero(kept >= 0)[found[found >= 0]], kept
+        return client[found >= 0], found[found >= 0], kept
     sample = _numbers(table, "sample")
-    for row, (number, image) in enumerate(zip(sample, images or [], strict=images is not None)):
-        if known is None or not 0 <= number < len(kept) or kept[number] < 0:
-            continue
-        if not known.fits(kept[number], image):
-            raise BadInput(
-                f"{table.path}, row {row}: sample {number} is {known.train[kept[number]]}, and "
-                f"{COLUMN!r} has {image!r}"
-            )
+    if known is not None and images is not None:
+        for row, (number, image) in enumerate(zip(sample, images, strict=True)):
+            if 0 <= number < len(kept) and not known.fits(number, image):
+                raise BadInput(
+                    f"{table.path}, row {row}: sample {number} is {known.name(number)}, and "
+                    f"{COLUMN!r} has {image!r}"
+                )
     return client, sample, kept
 
 

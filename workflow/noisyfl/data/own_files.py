@@ -137,7 +137,7 @@ class OwnFiles:
         without them which images are held out for validation.
         """
         found = self.image_names(facts.name)
-        if found is None and facts.whole:
+        if facts.whole and (found is None or len(found.rows) != facts.whole):
             raise BadInput(f"{facts.title}: its files have changed; plan its scale again")
         return found
 
@@ -259,7 +259,7 @@ class OwnFiles:
         Raises:
             BadInput: the file is not there, or does not fit the dataset.
         """
-        noted = ("labels", path, key, facts.name, facts.numbered)
+        noted = ("labels", path, key, facts.name, facts.numbered, facts.whole)
         if noted not in self._known:
             self._watch(*label_files(path, facts.name, self.roots))
             names = partial(self._names_of, facts)
@@ -307,7 +307,7 @@ class OwnFiles:
         Raises:
             BadInput: there is no such file, or it is no partition of the dataset.
         """
-        noted = ("clients", path, facts.name)
+        noted = ("clients", path, facts.name, facts.whole)
         if noted not in self._known:
             self._watch(*places_of(path, self.roots))
             names = partial(self._names_of, facts)

@@ -170,6 +170,8 @@ class MethodComparison:
         name, options = split_component(self.setting["dataset"], "dataset")
         dataset: str | dict[str, Any] = f"{name}{ENDING}"
         if name == RequestedImages.name:
+            if options.get("validation"):
+                raise BadInput(f"{_in_words(self.setting['dataset'])} is a validation part already")
             dataset = {"name": name, **options, "validation": True}
         elif dataset not in DATASETS:
             known = ", ".join(one.removesuffix(ENDING) for one in DATASETS if one.endswith(ENDING))

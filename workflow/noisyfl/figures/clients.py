@@ -93,7 +93,9 @@ def among_clients(description: FigureDescription, runs: Mapping[str, Run]) -> Fi
     metrics = description.metrics
     figure = new_figure(3.4)
     units = {METRICS[metric].unit for metric in metrics}
-    panels = figure.subplots(1, len(metrics), sharex=True, sharey=len(units) == 1, squeeze=False)[0]
+    panels = figure.subplots(
+        1, len(metrics), sharex=True, sharey=units == {"percent"}, squeeze=False
+    )[0]
     for panel, metric in zip(panels, metrics, strict=True):
         one = METRICS[metric]
         panel.set_ylabel(one.axis)

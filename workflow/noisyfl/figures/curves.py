@@ -146,7 +146,8 @@ def _draw_row(
     if len(work):
         panel.plot(work, factor * mean, **look.line(len(work), turn))
         if std.any():
-            low, high = factor * np.clip((mean - std, mean + std), 0, 1 if share else None)
+            least = 0 if METRICS[metric].is_ranked else None
+            low, high = factor * np.clip((mean - std, mean + std), least, 1 if share else None)
             panel.fill_between(work, low, high, color=look.rgb, alpha=BAND, lw=0)
     ended = 0
     for run in trials:

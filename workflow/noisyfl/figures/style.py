@@ -27,6 +27,9 @@ PAGE = 7.2
 LETTER = 0.064
 """Width of a letter of a panel's title on average, in inches."""
 
+TITLE_LETTER = 0.082
+"""Width of a letter of a figure's title on average, in inches."""
+
 LINE = 0.17
 """Height of a legend's line, in inches."""
 
@@ -174,6 +177,7 @@ def legend(
         handlelength: the length of a line in it, in units of the legend's font size.
         title: what is written above the legend, if not empty; without handles, above the figure.
     """
+    title = _fold(title, int(PAGE / TITLE_LETTER))
     if not handles:
         figure.suptitle(title)
         return
@@ -182,7 +186,9 @@ def legend(
     fitting = len(handles) if sum(widths) <= PAGE else max(1, int(PAGE / max(widths)))
     rows = -(-len(handles) // fitting)
     columns = -(-len(handles) // rows)  # only as many as fill the rows evenly
-    figure.set_figheight(figure.get_figheight() + LINE * (rows - 1 + 1.5 * bool(title)))
+    figure.set_figheight(
+        figure.get_figheight() + LINE * (rows - 1 + (1.5 + title.count("\n")) * bool(title))
+    )
     figure.legend(
         handles=handles,
         loc="outside upper center",

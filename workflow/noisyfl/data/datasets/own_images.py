@@ -170,8 +170,17 @@ def read_images(wanted: RequestedImages, roots: Roots) -> OwnContent:
             label has no class; a class has no training image; there is no test part, or there are
             two, or it is the training part.
     """
-    train, test, numbered, notes, rows = _numbered_parts(wanted, roots)
+    train, test, numbered, notes = _whole_parts(wanted, roots)
     check_apart(train, test)
+    whole = len(train.labels)
+    if wanted.validation:
+        train, test, _ = _divided(train, SHARE, "validation")
+        if (lacking := _lacking(train)) is not None:
+            raise BadInput(
+                f"{wanted.source}: class {(train.classes or ())[lacking]!r} has no training image, "
+                "since all are held out for validation; expected more images",
+                "validation",
+            )
     images = decode([*train.images, *test.images], [*train.names, *test.names], wanted.size)
     end = len(train.images)
     parts = (
@@ -193,23 +202,21 @@ def read_images(wanted: RequestedImages, roots: Roots) -> OwnContent:
     given = None if train.given is None else np.array(train.given, dtype=np.int64)
     odd = [*alike(train.classes or ()), *repeats(*parts)]
     remarks = [*notes, *(f"{wanted.source}: {one}" for one in odd)]
-    return OwnContent(known, *parts, given, numbered, len(rows), remarks)
+    return OwnContent(known, *parts, given, numbered, whole, remarks)
 
 
 def image_names(wanted: RequestedImages, roots: Roots) -> ImageNames:
     """What the images of both parts are called: their paths, or the file that has them and the row
     in it.
     """
-    train, test, *_, rows = _numbered_parts(wanted, roots)
+    train, test, *_ = _whole_parts(wanted, roots)
+    rows = _divided(train, SHARE, "validation")[2] if wanted.validation else None
     return ImageNames(train.names, test.names, rows)
 
 
-def _numbered_parts(
-    wanted: RequestedImages, roots: Roots
-) -> tuple[Listing, Listing, bool, list[str], np.ndarray]:
-    """Both parts, with the numbers of their classes; whether somebody has said how these are
-    numbered; notes of how files were read; and the training sample that each image of the whole
-    training part is, int64 [n], -1 if it is held out for validation.
+def _whole_parts(wanted: RequestedImages, roots: Roots) -> tuple[Listing, Listing, bool, list[str]]:
+    """Both parts, of which none is held out for validation, with the numbers of their classes;
+    whether somebody has said how these are numbered; and notes of how files were read.
     """
     train, test, notes = _listed_parts(wanted, roots)
     classes = _classes_of(wanted, train)
@@ -220,24 +227,22 @@ def _numbered_parts(
         test = test.numbered(classes, numbered)
     else:
         train, test, _ = _divided(train, float(wanted.test_share or 0), "test part")
-    rows = np.arange(len(train.labels))
-    if wanted.validation:
-        train, test, rows = _divided(train, SHARE, "validation")
-    if lacking := sorted({*range(len(classes))} - {*train.labels}):
-        of_class = f"{wanted.source}: class {classes[int(lacking[0])]!r}"
-        if lacking[0] in test.labels and (wanted.test_share or wanted.validation):
-            by = "validation" if wanted.validation else "test_share"
-            remedy = "" if wanted.validation else ", or a smaller share"
+    if (lacking := _lacking(train)) is not None:
+        of_class = f"{wanted.source}: class {classes[lacking]!r} has no training image"
+        if lacking in test.labels and wanted.test_share:
             raise BadInput(
-                f"{of_class} has no training image, since {by} has split off all of its images; "
-                f"expected more images{remedy}",
-                by,
+                f"{of_class}, since test_share has split off all of its images; expected more "
+                "images, or a smaller share",
+                "test_share",
             )
-        raise BadInput(
-            f"{of_class} has no training image, expected some of every class",
-            "classes" if wanted.classes else "label",
-        )
-    return train, test, numbered, notes, rows
+        option_name = "classes" if wanted.classes else "label"
+        raise BadInput(f"{of_class}, expected some of every class", option_name)
+    return train, test, numbered, notes
+
+
+def _lacking(train: Listing) -> int | None:
+    """The number of the first class without a training image; None if there is none."""
+    return min({*range(len(train.classes or ()))} - {*map(int, train.labels)}, default=None)
 
 
 def _divided(train: Listing, share: float, purpose: str) -> tuple[Listing, Listing, np.ndarray]:
