@@ -159,6 +159,18 @@ def test_what_a_method_reports_is_shown_and_not_ranked(runs, published):
     assert "depth, mean over a run," not in text
 
 
+def test_a_metric_that_no_run_records_is_named_with_those_there_are(runs, published):
+    reported = [{"round": 1, "client": 0, "depth": 1.0, "width": 2.0}]
+    run = runs.add([0.5], clients=reported)
+    columns = [header("mistyped", metric="clients.dept"), header("depth", metric="clients.depth")]
+    rows = [header("a", method="fedavg")]
+    description = describe(columns, rows, [[[run], [run]]], published=None)
+    found = notes(collect(described_table(description), read_runs(runs.files)))
+    expected = "No run here records clients.dept; they record clients.depth, clients.width."
+    assert expected in found
+    assert not any("in bold" in note or "clients.depth;" in note for note in found)
+
+
 def test_a_column_of_means_and_its_spread_over_the_columns(runs, published):
     cells = [
         [runs.add([a], seed=seed, noise_level=f"constant(level={level})") for seed, a in trials]

@@ -1,6 +1,7 @@
 """Label noises: which labels are flipped, and into what."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -269,6 +270,37 @@ def test_four_groups_of_clients_have_four_maps(dataset):
         assert len({item[label] for item in maps} | {label}) == 5
     first = MAPS["cifar10", "full"] if dataset == "cifar10" else (np.arange(10) + 1) % 10
     assert tuple(first) in maps
+
+
+HALF_OF_FOURS = [[float(i == j) for j in range(10)] for i in range(10)]
+"""A transition matrix: half of the fours are called nine, and a quarter each zero and four."""
+HALF_OF_FOURS[4] = [0.25, 0, 0, 0, 0.25, 0, 0, 0, 0, 0.5]
+
+
+def test_a_matrix_has_the_chances_of_the_given_labels():
+    clients = same_clients(3, 400)
+    given_labels = flip(f"matrix(rows={HALF_OF_FOURS})", clients, [0.0] * 3)
+    counts = transition_counts(clients, given_labels)
+    others = np.delete(counts, 4, axis=0)
+    assert (others == 1200 * np.delete(np.eye(10), 4, axis=0)).all()
+    assert set(np.flatnonzero(counts[4])) == {0, 4, 9}
+    assert chisquare(counts[4, [0, 4, 9]], [300, 300, 600]).pvalue > 1e-4
+    assert (given_labels[0] != given_labels[1]).any()
+    changed = flip(f"matrix(rows={HALF_OF_FOURS})", [clients[0][:50], *clients[1:]], [0.0] * 3)
+    assert all((a == b).all() for a, b in zip(given_labels[1:], changed[1:], strict=True))
+
+
+def test_rows_of_a_matrix_may_be_rounded_but_have_to_fit():
+    thirds = [[0.3333, 0.3333, 0.3333, *[0] * 7] for _ in range(10)]
+    (got,) = flip(f"matrix(rows={thirds})", [np.zeros(3000, dtype=np.int64)], [0.0])
+    assert set(got) == {0, 1, 2}
+    for rows, words in (
+        (HALF_OF_FOURS[1:], "got 9 rows, expected 10, the classes of cifar10"),
+        ([*HALF_OF_FOURS[1:], [1.0]], "class truck: got 1 numbers, expected 10, one a class"),
+        ([[0.5] * 10, *HALF_OF_FOURS[1:]], "class airplane: the sum is 5, expected 1"),
+    ):
+        with pytest.raises(BadInput, match=re.escape(words)):
+            build_noise({"name": "matrix", "rows": rows}).check(CIFAR10, 5)
 
 
 def test_class_noise_spoils_one_class_that_the_client_holds():

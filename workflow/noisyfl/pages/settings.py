@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noisyfl.analysis.cells import Cell, Content
-from noisyfl.analysis.metrics import ACCURACY, SYMBOLS
+from noisyfl.analysis.metrics import ACCURACY, REPORTED, SYMBOLS
 from noisyfl.analysis.names import BASELINE
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import (
@@ -211,9 +211,12 @@ def notes(content: Content) -> list[str]:
         groups = {row.group for row in content.trained_rows if row.ranked}
         rivals = "each group of rows" if len(groups) > 1 else "a column"
         seeds = ", over the seeds that all of them have," if content.on_fewer_seeds else ""
-        found.append(f"Ours: {measures}; {spread}. The best of {rivals}{seeds} is in bold.")
+        ranked = any(cell.measure.is_ranked for cell in content.cells)
+        best = f" The best of {rivals}{seeds} is in bold." if ranked else ""
+        found.append(f"Ours: {measures}; {spread}.{best}")
+        found += _not_recorded(content)
         others = [row.name for row in content.trained_rows if not row.ranked]
-        found += [f"Not ranked, and never in bold: {'; '.join(others)}."] if others else []
+        found += [f"Not ranked, and never in bold: {'; '.join(others)}."] if others and best else []
     if any(cell.averages for row in content.rows for cell in row.cells):
         found.append(
             "Of a mean of columns, ± is the deviation over these, and counts for no verdict."
@@ -247,6 +250,23 @@ def notes(content: Content) -> list[str]:
     found += [f"{remark}." for remark in dict.fromkeys(remarks)]
     note = content.description.note
     return [*found, note] if note else found
+
+
+def _not_recorded(content: Content) -> list[str]:
+    """A note on metrics of which no run has a value: the name may be mistyped."""
+    found = []
+    for metric in dict.fromkeys(cell.metric for cell in content.cells):
+        cells = [cell for cell in content.cells if cell.metric == metric]
+        if any(cell.summary or cell.diverged for cell in cells):
+            continue
+        note = f"No run here records {metric}"
+        if REPORTED.fullmatch(metric):
+            runs = [run for cell in cells for run in content.runs_of(cell)]
+            columns = dict.fromkeys(name for run in runs for name in run.clients)
+            known = [f"clients.{name}" for name in columns if name not in ("round", "client")]
+            note += f"; they record {', '.join(known) or 'nothing of their clients'}"
+        found.append(f"{note}.")
+    return found
 
 
 def _significant(content: Content) -> list[str]:
