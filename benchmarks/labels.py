@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,6 @@ import torch
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import StratifiedKFold
 
-from noisyfl.commands.compare import Places
-from noisyfl.commands.runs import make_inputs
 from noisyfl.core.artifacts import Results, replacing, write_json
 from noisyfl.core.places import ROOT
 from noisyfl.data import noisy_partition
@@ -35,9 +32,11 @@ from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.experiments.config import load_config
+from noisyfl.experiments.places import Places
 from noisyfl.experiments.run_specs import RunSpecs
 from noisyfl.models import build_model
 from noisyfl.pages.markdown import head, row
+from noisyfl.runs.inputs import make_inputs
 from noisyfl.runs.kept_labels import read_labels
 from noisyfl.runs.train import choose_device
 from noisyfl.simulation.executor import NO_DRAWS
@@ -285,11 +284,10 @@ def main() -> None:
         return
     places = Places(results, data, False, "cpu", 1)
     if arguments.step == "train":
-        own = OwnFiles(data, results)
         for number, (_, _, spec) in enumerate(wanted, 1):
-            job = replace(places.job(spec), keep_labels=True)
+            job = places.job(spec, keep_labels=True)
             if not job.done:
-                make_inputs(job, own)
+                make_inputs(job, places.own)
                 outcome = job.run()
                 print(f"{number}/{len(wanted)} {describe_run(spec)}: {outcome.error}", flush=True)
                 if outcome.interrupted:

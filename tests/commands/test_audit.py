@@ -15,12 +15,12 @@ from sklearn.datasets import load_digits
 import noisyfl
 from noisyfl.__main__ import main
 from noisyfl.analysis.audit import clients_of, confused_classes, samples_of, scores_of, suspected
-from noisyfl.commands.audit import not_diverged
 from noisyfl.core.artifacts import read_table
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.own_files import OwnFiles
+from noisyfl.experiments.audit import not_diverged
 from small_runs import spec_of
 
 CLIENTS, WRONG, TRAIN = 5, 5, 1_400
@@ -112,7 +112,7 @@ def test_each_client_has_a_row_and_a_page(audited):
 def test_runs_are_audited_again_without_training(audited, monkeypatch, capsys):
     folder, _ = audited
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("noisyfl.commands.audit.train_all", None)
+    monkeypatch.setattr("noisyfl.experiments.places.train_all", None)
     runs = sorted(path.name for path in (folder / "results" / "runs").iterdir())
     monkeypatch.setattr(sys, "argv", ["noisyfl", "audit", *runs, "--to", "again"])
     main()

@@ -12,10 +12,10 @@ import pytest
 import noisyfl
 from noisyfl.__main__ import main
 from noisyfl.analysis.compared import significance
-from noisyfl.commands import compare as module
 from noisyfl.core.options import BadInput
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.experiments.compare import compare as what_to_compare
+from noisyfl.experiments.comparison import read_comparison
+from noisyfl.experiments.comparison_files import curves_of
 from noisyfl.methods import METHODS
 from outside import PARTS
 
@@ -70,7 +70,7 @@ def test_a_comparison_is_trained_once_and_printed_again(command, tmp_path, monke
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "mine" / "mine.yaml").exists()
 
-    monkeypatch.setattr(module, "train_all", None)  # nothing is left to be trained
+    monkeypatch.setattr("noisyfl.experiments.places.train_all", None)  # nothing is left for it
     again = command(*methods, *FLAGS)
     assert again.err == "4 of 4 runs exist already\n"
     assert again.out.splitlines()[2:] == said.out.splitlines()[3:]
@@ -80,7 +80,7 @@ def test_a_comparison_is_trained_once_and_printed_again(command, tmp_path, monke
 
 
 def test_stored_runs_are_compared_without_training(command, monkeypatch):
-    monkeypatch.setattr(module, "train_all", None)
+    monkeypatch.setattr("noisyfl.experiments.places.train_all", None)
     like = "fedcorr/table2:ρ=0.6 τ=0.5"
     said = command("fedavg", "fedcorr", "--like", like, "--scale", "reduced")
     assert said.err == "4 of 4 runs exist already\n"
@@ -89,21 +89,22 @@ def test_stored_runs_are_compared_without_training(command, monkeypatch):
 
 def test_the_figure_of_a_comparison_has_the_runs_that_there_are(tmp_path, monkeypatch):
     like = {"like": "fedcorr/table2:ρ=0.6 τ=0.5", "scale": "reduced"}
-    wanted = what_to_compare(["fedavg", "fedcorr"], {}, OwnFiles(tmp_path, tmp_path), **like)
+    wanted = read_comparison(["fedavg", "fedcorr"], {}, OwnFiles(tmp_path, tmp_path), **like)
     first, *others = wanted.runs
-    assert wanted.curves(wanted.runs).run_ids() == [first, *others]
-    description = wanted.curves(others)
+    assert curves_of(wanted, wanted.runs).run_ids() == [first, *others]
+    description = curves_of(wanted, others)
     assert description.run_ids() == others
     assert [row.name for row in description.source_table.rows] == ["fedavg", "fedcorr"]
 
-    monkeypatch.setattr(module, "train_all", None)
+    monkeypatch.setattr("noisyfl.experiments.places.train_all", None)
     drawn = {}
     monkeypatch.setattr(
-        module, "draw_figure", lambda figure, *places: drawn.update({places[-1]: figure})
+        "noisyfl.experiments.comparison_runs.draw_figure",
+        lambda figure, *places: drawn.update({places[-1]: figure}),
     )
     where = {"results": tmp_path, "data": tmp_path, "device": "cpu"}
     noisyfl.compare(["fedavg", "fedcorr"], **like, **where, figure=tmp_path / "a.png")
-    assert drawn == {tmp_path / "a.png": wanted.curves(wanted.runs)}
+    assert drawn == {tmp_path / "a.png": curves_of(wanted, wanted.runs)}
     with pytest.raises(BadInput, match=r"figure: got 'a.gif', expected a name in .png or .pdf"):
         noisyfl.compare(["fedavg"], **where, figure="a.gif")
 
@@ -141,7 +142,7 @@ def test_nothing_is_chosen_from_values_of_which_a_run_failed(command, tmp_path):
     ],
 )
 def test_where_the_table_goes_is_checked_before_training(command, monkeypatch, words, said):
-    monkeypatch.setattr(module, "train_all", None)
+    monkeypatch.setattr("noisyfl.experiments.places.train_all", None)
     with pytest.raises(SystemExit) as ended:
         command("fedavg", *FLAGS, *words)
     assert said in str(ended.value.code)

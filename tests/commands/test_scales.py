@@ -16,6 +16,7 @@ from noisyfl.core.artifacts import DamagedArtifact, Results, write_json
 from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import read_provenance, write_provenance
 from noisyfl.core.tracked import Tracked
+from noisyfl.data.own_files import OwnFiles
 from noisyfl.runs import archive
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.identity import identity
@@ -43,7 +44,7 @@ def trained(scale):
     plan = scales.read_plan(scale)
     for run in plan.tables["paper/one"].runs[0][1]:
         job = TrainingJob(spec=plan.runs[run], results=str(results), device="cpu")
-        assert train_job(job, [scale.parent / "data"]) == ""
+        assert train_job(job, OwnFiles([scale.parent / "data"], results)) == ""
     return results
 
 
@@ -72,7 +73,7 @@ def test_nor_does_one_that_a_plugins_mistake_ends(scale, capsys, monkeypatch):
         write_json(file, plan.runs[run])
     tried = []
 
-    def train_job(job, data):
+    def train_job(job, own):
         tried.append(job.spec["seed"])
         return {}["a plugin's key"] if len(tried) == 1 else ""
 
@@ -89,7 +90,7 @@ def test_no_run_is_tried_after_an_error_of_cuda(scale, capsys, monkeypatch):
     for file, spec in zip(files, plan.runs.values(), strict=True):
         write_json(file, spec)
     errors = ["failed: RuntimeError: CUDA error: an illegal memory access was encountered"]
-    monkeypatch.setattr(train_commands, "train_job", lambda job, data: errors.pop())
+    monkeypatch.setattr(train_commands, "train_job", lambda job, own: errors.pop())
     with pytest.raises(SystemExit, match="stopped: CUDA works again only in a new process"):
         train_specs(files, results, [scale.parent / "data"], False, "cpu", "fast")
     assert "illegal memory access" in capsys.readouterr().err

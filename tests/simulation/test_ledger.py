@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from noisyfl.commands.runs import make_inputs
 from noisyfl.core.artifacts import Results, read_json, read_table, write_table
 from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import read_provenance
 from noisyfl.data import noisy_partition
 from noisyfl.data.own_files import OwnFiles
+from noisyfl.runs.inputs import make_inputs
 from noisyfl.runs.job import TrainingJob
 from noisyfl.runs.kept_labels import LABELS_REVISION, read_labels
 from noisyfl.simulation.clients import Client

@@ -18,9 +18,6 @@ from noisyfl.experiments.config import (
     load_config,
 )
 
-PASS_PLUGINS_ON = ("compare.print_comparison", "audit.audit_labels")
-"""Commands without a scale that start other processes, or say how to."""
-
 
 def main() -> None:
     """Run a command; a mistake of the user's ends with one line, not a traceback."""
@@ -44,7 +41,7 @@ def main() -> None:
         function = function_of(command)
         with permitted():
             load_plugins([*settings.plugins, *arguments.get("plugins", ())])
-            if "config" not in arguments and command not in PASS_PLUGINS_ON:
+            if "config" not in arguments:
                 arguments.pop("plugins", None)
             if command == "runs.train_specs":
                 end_quietly_on_ctrl_c()

@@ -20,16 +20,11 @@ from noisyfl.analysis.compared import significance as significance
 from noisyfl.analysis.frame import join_frames
 from noisyfl.analysis.published_cells import published_cells
 from noisyfl.analysis.runs import Run, read_run, read_runs
-from noisyfl.commands.audit import Audit, audit_runs, specs_to_audit, what_to_audit
-from noisyfl.commands.compare import Places, check_format, choose_first, worth_of
 from noisyfl.commands.data import partition_file
-from noisyfl.commands.runs import make_inputs
 from noisyfl.commands.scales import read_plan
-from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.plugins import load as load_plugins
-from noisyfl.core.plugins import loaded_files
-from noisyfl.core.tracked import REPRODUCED, find_run
+from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data import noisy_partition
 from noisyfl.data.client_images import FederatedData
 from noisyfl.data.datasets.dataset import DATASETS
@@ -37,15 +32,26 @@ from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.experiments.compare import check_target
-from noisyfl.experiments.compare import compare as what_to_compare
+from noisyfl.experiments.audit import Audit, audit_runs, specs_to_audit, what_to_audit
+from noisyfl.experiments.comparison import read_comparison
+from noisyfl.experiments.comparison_files import check_target, write_scale
+from noisyfl.experiments.comparison_runs import (
+    VALIDATION,
+    check_format,
+    choose_first,
+    draw_comparison,
+    train_comparison,
+    worth_of,
+)
 from noisyfl.experiments.config import check_file, load_config, published_files
+from noisyfl.experiments.places import Places
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
 from noisyfl.experiments.scale_file import named_scale
 from noisyfl.runs.final_model import NO_MODEL, FinalModel
 from noisyfl.runs.final_model import load_model_file as model_in
+from noisyfl.runs.inputs import make_inputs
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.catalogue import method_summary, methods
 from noisyfl.specs.identity import identity
@@ -126,7 +132,7 @@ def load_run(run: str, results: str | Path = "results") -> Run:
         BadInput: it is not there.
         DamagedArtifact: its files are damaged.
     """
-    return read_run(run, _run_files(run, results))
+    return read_run(run, Places(Path(results)).files(run))
 
 
 def load_model(run: str, results: str | Path = "results") -> FinalModel:
@@ -139,7 +145,7 @@ def load_model(run: str, results: str | Path = "results") -> FinalModel:
     Raises:
         BadInput: there is no such run, or it has kept no model (``train(spec, keep_model=True)``).
     """
-    path = _run_files(run, results).model
+    path = Places(Path(results)).files(run).model
     if not path.exists():
         raise BadInput(f"{path}: {NO_MODEL}")
     return model_in(path)
@@ -200,23 +206,16 @@ def train(
         BadInput: something is wrong with the spec or its data.
         RuntimeError: the training failed or was interrupted.
     """
-    own = OwnFiles(_folders(data), Path(results))
+    places = _places(results, data, download, device)
     if "noisy_partition" in spec:
         check_run(spec, "spec")
         canonical = dict(spec)
     else:
-        canonical = canonical_run(spec, "spec", own)
+        canonical = canonical_run(spec, "spec", places.own)
     run = identity(canonical)
-    job = TrainingJob(
-        spec=canonical,
-        results=str(results),
-        data=[str(root) for root in _folders(data)],
-        download=download,
-        device=device,
-        keep_models=keep_model,
-    )
+    job = places.job(canonical, keep_models=keep_model)
     if not job.run_files.whole():
-        make_inputs(job, own)
+        make_inputs(job, places.own)
         outcome = job.run(echo=echo)
         if outcome.error is not None:
             raise RuntimeError(job.failure(outcome.error))
@@ -279,7 +278,7 @@ def compare(
         RuntimeError: runs failed; the others are kept.
     """
     places = _places(results, data, download, device, jobs, plugins)
-    wanted = what_to_compare(methods, setting, places.own, seeds, like, scale)
+    wanted = read_comparison(methods, setting, places.own, seeds, like, scale)
     first = choose_first(wanted, choose_on, "choose_on")
     if save is not None:
         check_target(Path(save))
@@ -294,15 +293,15 @@ def compare(
 
     frames = []
     if first is not None:
-        frames.append(places.train(first, note, "validation"))
+        frames.append(train_comparison(first, places, note, VALIDATION))
         if failures:
             raise RuntimeError("\n".join(failures))
         wanted = wanted.choose(worth_of(frames[0]))
     if save is not None:
-        places.save(wanted, Path(save))
-    frames.insert(0, places.train(wanted, note))
+        write_scale(wanted, Path(save), places)
+    frames.insert(0, train_comparison(wanted, places, note))
     if figure is not None:
-        places.draw(wanted, Path(figure))
+        draw_comparison(wanted, places, Path(figure))
     frame = pd.concat(frames, ignore_index=True)
     if failures:
         raise RuntimeError("\n".join(failures))
@@ -348,19 +347,18 @@ def audit(
         RuntimeError: runs failed; the others are kept.
     """
     places = _places(results, data, download, device, jobs, plugins)
-    loaded: Sequence[str] = ()
     if runs:
         specs = specs_to_audit(runs, bool(methods or setting or like or scale or seeds), places)
     else:
         wanted = what_to_audit(methods, setting, places.own, seeds, like, scale)
-        specs, loaded = [*wanted.runs.values()], wanted.plugins
+        specs = [*wanted.runs.values()]
         for remark in wanted.remarks():
             warnings.warn(remark, stacklevel=2)
 
     def warn(line: str) -> None:
         warnings.warn(line, stacklevel=4)
 
-    return audit_runs(specs, places, lambda line: None, warn, loaded)
+    return audit_runs(specs, places, lambda line: None, warn)
 
 
 def _warn_of_divergence(what: str, rounds: int | None = None) -> None:
@@ -389,12 +387,11 @@ def _places(
     data: Folders,
     download: bool,
     device: str,
-    jobs: int | None,
-    plugins: Sequence[str],
+    jobs: int | None = None,
+    plugins: Sequence[str] = (),
 ) -> Places:
     load_plugins(plugins)
-    files = dict.fromkeys([*loaded_files(), *plugins])
-    return Places(Path(results), _folders(data), download, device, jobs, [*files])
+    return Places(Path(results), _folders(data), download, device, jobs)
 
 
 def _folders(data: Folders) -> list[Path]:
@@ -405,14 +402,6 @@ def _folders(data: Folders) -> list[Path]:
             hint = f"did you mean dataset={name!r}?"
             raise BadInput(f"data: got {name!r}, expected a folder of data files; {hint}")
     return folders
-
-
-def _run_files(run: str, results: str | Path) -> RunFiles:
-    """The files of a run in the results, or of the tracked one."""
-    found = find_run(run, (Results(Path(results)), REPRODUCED))
-    if found is None:
-        raise BadInput(f"{run}: no run in {results} or reproduced/ has this id")
-    return found
 
 
 def _finished(scale: str | Path, results: str | Path) -> Scale:

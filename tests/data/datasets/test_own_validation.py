@@ -10,7 +10,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.image_names import ImageNames
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.experiments.compare import compare
+from noisyfl.experiments.comparison import read_comparison
 from own_sets import CLASSES, TRAIN, given_labels, wanted
 
 HELD_OUT = 2
@@ -169,7 +169,7 @@ def test_values_of_options_are_chosen_on_it(tmp_path):
     clients = f"file(path={listed(tmp_path, ['client', 'sample'])!r})"
     setting = {"dataset": text, "partition": clients, "rounds": 2, "noise_level": 0.2}
     methods = ["fedavg", "fedprox(mu=[0.1, 1])"]
-    comparison = compare(methods, setting, own, seeds=1)
+    comparison = read_comparison(methods, setting, own, seeds=1)
     first = comparison.on_validation()
     sizes = {
         (
@@ -179,7 +179,9 @@ def test_values_of_options_are_chosen_on_it(tmp_path):
         for spec in first.runs.values()
     }
     assert sizes == {(TRAIN - HELD_OUT, HELD_OUT)}
-    again = compare(methods, {**setting, "dataset": f"{text[:-1]}, validation=true)"}, own, seeds=1)
+    again = read_comparison(
+        methods, {**setting, "dataset": f"{text[:-1]}, validation=true)"}, own, seeds=1
+    )
     with pytest.raises(BadInput, match="is a validation part already"):
         again.on_validation()
     last = comparison.choose({"fedprox(mu=0.1)": 1, "fedprox(mu=1)": 2})

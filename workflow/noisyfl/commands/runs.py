@@ -14,15 +14,16 @@ from noisyfl.core.checked_yaml import check_values
 from noisyfl.core.options import BadInput, permitted
 from noisyfl.core.provenance import Provenance, read_provenance
 from noisyfl.core.text import printable
-from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.config import check_folder
+from noisyfl.experiments.places import Places
 from noisyfl.runs.artifact import read_spec, verify
 from noisyfl.runs.evaluate import evaluate_model
 from noisyfl.runs.final_model import NO_MODEL
+from noisyfl.runs.inputs import make_inputs
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.identity import identity
 from noisyfl.specs.run_words import describe_run
@@ -47,13 +48,10 @@ def train_specs(
     All specs are read before the first is trained. If one fails, the others are still trained, and
     the exit status is 1. With --prepare, only prepare data and partitions.
     """
+    places = Places(results, data, download, device)
     jobs = [
-        TrainingJob(
-            spec=_read_spec(path),
-            results=str(results),
-            data=[str(root) for root in data],
-            download=download,
-            device=device,
+        places.job(
+            _read_spec(path),
             executor=executor,
             keep_models=keep_models,
             keep_labels=keep_labels,
@@ -66,9 +64,9 @@ def train_specs(
         try:
             with permitted():
                 if prepare:
-                    make_inputs(job, OwnFiles(data, results))
+                    make_inputs(job, places.own)
                     continue
-                error = train_job(job, data)
+                error = train_job(job, places.own)
         except (BadInput, DamagedArtifact) as bad:
             error = f"error: {bad}"
         except Exception:  # of a plugin, say; the other runs do not suffer from it
@@ -82,7 +80,7 @@ def train_specs(
         sys.exit(f"{failed} of {len(jobs)} runs failed" if len(jobs) > 1 else 1)
 
 
-def train_job(job: TrainingJob, data: Sequence[Path]) -> str:
+def train_job(job: TrainingJob, own: OwnFiles) -> str:
     """Train one run unless it is trained already; make its data and partition if they are missing.
 
     Returns:
@@ -100,29 +98,11 @@ def train_job(job: TrainingJob, data: Sequence[Path]) -> str:
         if job.keep_models and not run.model.exists():
             print(f"{run.model}: {NO_MODEL}")
         return ""
-    make_inputs(job, OwnFiles(data, Path(job.results)))
+    make_inputs(job, own)
     outcome = job.run(echo=True)
     if outcome.interrupted:
         sys.exit(f"{outcome.error}; run the same command to continue")
     return "" if outcome.error is None else job.failure(outcome.error)
-
-
-def make_inputs(job: TrainingJob, own: OwnFiles) -> None:
-    """Make the data and the partition that a run is trained on, if it is to be trained."""
-    if job.has_all(own.results.stored(identity(job.spec))):
-        return
-    make_partition(job.spec, own, job.download)
-
-
-def make_partition(spec: Mapping[str, Any], own: OwnFiles, download: bool) -> Path:
-    """The file of a run's noisy partition, which is made if it is missing, as its data are."""
-    partition = spec["noisy_partition"]
-    train, _ = prepared(partition["dataset"], own, download)
-    path = own.results.partition(identity(partition))
-    if not path.exists():
-        part = read_part(train)
-        noisy_partition.write(path, partition, part.labels, own, part.images)
-    return path
 
 
 def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, device: str) -> None:

@@ -15,6 +15,7 @@ from dataclasses import asdict
 
 import torch
 
+from noisyfl.core.plugins import loaded_files
 from noisyfl.data.datasets.images import threads as cores
 from noisyfl.runs.devices import SEATS, usable_gpus
 from noisyfl.runs.job import Outcome, TrainingJob
@@ -31,23 +32,21 @@ def most_at_once(device: str) -> int:
     return min(cores(), SEATS * gpus) if gpus else cores()
 
 
-def train_all(
-    jobs: Sequence[TrainingJob], at_once: int, plugins: Sequence[str] = ()
-) -> Iterator[tuple[TrainingJob, Outcome]]:
+def train_all(jobs: Sequence[TrainingJob], at_once: int) -> Iterator[tuple[TrainingJob, Outcome]]:
     """Train runs, several at once; yield each with how it ended, as soon as it has.
 
-    If the caller stops, or is interrupted, the runs under way save their checkpoints and end.
+    The processes load the plugins that this one has loaded. If the caller stops, or is interrupted,
+    the runs under way save their checkpoints and end.
 
     Args:
         jobs: their training jobs; each starts when a process is free.
         at_once: how many processes.
-        plugins: files of plugins that each process loads.
     """
     waiting: queue.SimpleQueue[TrainingJob] = queue.SimpleQueue()
     for job in jobs:
         waiting.put(job)
     done: queue.SimpleQueue[tuple[TrainingJob, Outcome]] = queue.SimpleQueue()
-    workers = [_Worker(waiting, done, plugins) for _ in range(min(at_once, len(jobs)))]
+    workers = [_Worker(waiting, done) for _ in range(min(at_once, len(jobs)))]
     for worker in workers:
         worker.start()
     try:
@@ -69,10 +68,9 @@ class _Worker(threading.Thread):
         self,
         waiting: queue.SimpleQueue[TrainingJob],
         done: queue.SimpleQueue[tuple[TrainingJob, Outcome]],
-        plugins: Sequence[str],
     ) -> None:
         super().__init__(daemon=True)
-        self.waiting, self.done, self.plugins = waiting, done, plugins
+        self.waiting, self.done = waiting, done
         self.process: subprocess.Popen[str] | None = None
         self.lock, self.ended = threading.Lock(), False
 
@@ -123,7 +121,7 @@ class _Worker(threading.Thread):
 
     def _start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "noisyfl.runs.worker", *self.plugins],
+            [sys.executable, "-m", "noisyfl.runs.worker", *loaded_files()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

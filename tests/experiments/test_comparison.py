@@ -5,8 +5,10 @@ import pytest
 from noisyfl.core.options import BadInput
 from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.experiments.compare import METHODS, check_target, compare
+from noisyfl.experiments.comparison import DEFAULT_METHODS, read_comparison
+from noisyfl.experiments.comparison_files import check_target, write_scale
 from noisyfl.experiments.config import EXPERIMENTS, load_config
+from noisyfl.experiments.places import Places
 from noisyfl.experiments.planning import make_plan
 
 RHO = "ρ=0.6 τ=0.5"
@@ -18,8 +20,8 @@ def own(tmp_path):
 
 
 def test_everything_has_a_default(own):
-    wanted = compare((), {}, own)
-    assert [row.name for row in wanted.rows] == list(METHODS)
+    wanted = read_comparison((), {}, own)
+    assert [row.name for row in wanted.rows] == list(DEFAULT_METHODS)
     assert wanted.seeds == 3
     assert len(wanted.runs) == 18
     for said in ("dataset digits", "clients 20", "rounds 20", "seeds 3", "learning_rate 0.05"):
@@ -27,7 +29,7 @@ def test_everything_has_a_default(own):
 
 
 def test_real_images_have_the_sizes_of_the_desk_scale(own):
-    wanted = compare(["fedavg"], {"dataset": "fashion_mnist"}, own, seeds=1)
+    wanted = read_comparison(["fedavg"], {"dataset": "fashion_mnist"}, own, seeds=1)
     (spec,) = wanted.runs.values()
     assert spec["noisy_partition"]["partition"]["per_client"] == 300
     assert spec["schedule"]["rounds"] == 30
@@ -35,7 +37,7 @@ def test_real_images_have_the_sizes_of_the_desk_scale(own):
 
 def test_a_list_is_a_row_for_each_value_unless_the_option_is_a_list(own):
     given = ["fedprox(mu=[0.01, 1])", "krum(byzantine=[0, 1])+gce(q=[0.5])"]
-    wanted = compare(given, {}, own, seeds=1)
+    wanted = read_comparison(given, {}, own, seeds=1)
     assert [row.name for row in wanted.rows] == [
         *("fedprox(mu=0.01)", "fedprox(mu=1)"),
         *("krum(byzantine=0)+gce(q=0.5)", "krum(byzantine=1)+gce(q=0.5)"),
@@ -58,10 +60,9 @@ def test_snakemake_makes_the_same_runs_of_the_files_that_are_written(
     own, given, setting, like, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    wanted = compare(given, setting, own, like=like)
-    scale, experiment = wanted.write(
-        tmp_path / "mine.yaml", tmp_path / "results", [tmp_path / "data"], False, "cpu"
-    )
+    wanted = read_comparison(given, setting, own, like=like)
+    places = Places(tmp_path / "results", [tmp_path / "data"], device="cpu")
+    scale, experiment = write_scale(wanted, tmp_path / "mine.yaml", places)
     assert experiment == tmp_path / "mine" / "mine.yaml"
     plan = make_plan(load_config(scale), EXPERIMENTS, str(scale))
     assert plan.runs == wanted.runs
@@ -70,27 +71,31 @@ def test_snakemake_makes_the_same_runs_of_the_files_that_are_written(
 
 
 def test_a_column_of_a_table_is_the_setting_with_the_options_of_its_paper_and_scale(own):
-    wanted = compare(["fedavg", "fedcorr"], {}, own, like=f"fedcorr/table2:{RHO}", scale="reduced")
+    wanted = read_comparison(
+        ["fedavg", "fedcorr"], {}, own, like=f"fedcorr/table2:{RHO}", scale="reduced"
+    )
     assert wanted.seeds == 2  # as the scale has it
     assert all(REPRODUCED.run(run).whole() for run in wanted.runs)
 
 
 def test_the_label_noise_decides_whether_there_is_a_level(own):
-    clean = compare(["fedavg"], {"label_noise": "none"}, own, seeds=1)
+    clean = read_comparison(["fedavg"], {"label_noise": "none"}, own, seeds=1)
     (spec,) = clean.runs.values()
     assert spec["noisy_partition"]["noise_level"]["name"] == "none"
     # A column without noise has no level, which a label noise then needs.
     like = "fedcorr/table2:ρ=0.0 τ=0.0"
-    noisy = compare(["fedavg"], {"label_noise": "pair"}, own, seeds=1, like=like)
+    noisy = read_comparison(["fedavg"], {"label_noise": "pair"}, own, seeds=1, like=like)
     (spec,) = noisy.runs.values()
     assert spec["noisy_partition"]["noise_level"]["level"] == 0.4
-    (spec,) = compare(["jointopt"], {}, own, seeds=1, like="rofl/table1:symmetric, 0").runs.values()
+    (spec,) = read_comparison(
+        ["jointopt"], {}, own, seeds=1, like="rofl/table1:symmetric, 0"
+    ).runs.values()
     assert spec["noisy_partition"]["noise_level"]["name"] == "none"
 
 
 def test_a_typed_option_is_not_replaced_by_the_scales(own):
     given = ["fedcorr(preprocessing_iterations=[1, 5])", "centralized+dividemix(warm_up_rounds=4)"]
-    wanted = compare(given, {}, own, seeds=1, like=f"fedcorr/table2:{RHO}")
+    wanted = read_comparison(given, {}, own, seeds=1, like=f"fedcorr/table2:{RHO}")
     one, five, both = (spec["method"] for spec in wanted.runs.values())
     assert [one["preprocessing_iterations"], five["preprocessing_iterations"]] == [1, 5]
     assert one["finetuning_rounds"] == five["finetuning_rounds"] == 2  # the scale's
@@ -98,34 +103,34 @@ def test_a_typed_option_is_not_replaced_by_the_scales(own):
 
 
 def test_the_partition_may_say_how_many_clients_there_are(own):
-    wanted = compare(["fedavg"], {"partition": "iid(clients=10)"}, own, seeds=1)
+    wanted = read_comparison(["fedavg"], {"partition": "iid(clients=10)"}, own, seeds=1)
     assert "clients 20" not in wanted.describe()
     (spec,) = wanted.runs.values()
     assert spec["noisy_partition"]["partition"]["clients"] == 10
 
 
 def test_a_list_may_have_the_words_of_yaml(own):
-    wanted = compare(["coteaching(double_division=[true, false])"], {}, own, seeds=1)
+    wanted = read_comparison(["coteaching(double_division=[true, false])"], {}, own, seeds=1)
     assert [spec["method"]["double_division"] for spec in wanted.runs.values()] == [True, False]
 
 
 def test_files_of_others_are_not_overwritten(own, tmp_path):
     path = tmp_path / "mine.yaml"
-    where = tmp_path / "results", [tmp_path / "data"], False, "cpu"
-    wanted = compare(["fedavg"], {}, own, seeds=1)
-    written = wanted.write(path, *where)
-    assert wanted.write(path, *where) == written
+    places = Places(tmp_path / "results", [tmp_path / "data"], device="cpu")
+    wanted = read_comparison(["fedavg"], {}, own, seeds=1)
+    written = write_scale(wanted, path, places)
+    assert write_scale(wanted, path, places) == written
     assert load_config(path).results == tmp_path / "results"
     path.unlink()
     with pytest.raises(BadInput, match=r"mine/mine\.yaml: it exists, and was not written by"):
-        wanted.write(path, *where)
+        write_scale(wanted, path, places)
     path.write_text("scale: mine\n")
     with pytest.raises(BadInput, match=r"mine\.yaml: it exists, and was not written by"):
-        wanted.write(path, *where)
+        write_scale(wanted, path, places)
 
 
 def test_values_are_chosen_on_the_validation_part_and_reported_on_the_test_part(own):
-    wanted = compare(["fedavg", "fedprox(mu=[0.1, 1, 2])"], {}, own, seeds=2)
+    wanted = read_comparison(["fedavg", "fedprox(mu=[0.1, 1, 2])"], {}, own, seeds=2)
     first = wanted.on_validation()
     assert [row.name for row in first.rows] == [row.name for row in wanted.rows[1:]]
     partitions = [spec["noisy_partition"] for spec in first.runs.values()]
@@ -164,13 +169,13 @@ def test_values_are_chosen_on_the_validation_part_and_reported_on_the_test_part(
 )
 def test_a_mistake_is_named_by_what_was_given(own, given, setting, more, said):
     with pytest.raises(BadInput, match=said) as raised:
-        compare(given, setting, own, **more)
+        read_comparison(given, setting, own, **more)
     assert "\n" not in str(raised.value)
 
 
 def test_names_of_the_command_line_are_used(own):
     with pytest.raises(BadInput, match=r"^--level: constant\.level: Input should be"):
-        compare(["gce"], {"noise_level": 2}, own, names={"noise_level": "--level"})
+        read_comparison(["gce"], {"noise_level": 2}, own, names={"noise_level": "--level"})
 
 
 @pytest.mark.parametrize("name", ["mine.txt", "Mine.yaml", "data.yaml"])
@@ -181,7 +186,7 @@ def test_a_scale_needs_a_name_that_a_scale_may_have(name, tmp_path):
 
 def test_only_what_has_several_values_and_a_validation_part_can_be_chosen(own):
     with pytest.raises(BadInput, match="no method has several values of an option"):
-        compare(["fedprox(mu=1)"], {}, own).on_validation()
-    wanted = compare(["fedprox(mu=[1, 2])"], {"dataset": "digits_open", "clients": 5}, own)
+        read_comparison(["fedprox(mu=1)"], {}, own).on_validation()
+    wanted = read_comparison(["fedprox(mu=[1, 2])"], {"dataset": "digits_open", "clients": 5}, own)
     with pytest.raises(BadInput, match="digits_open has no validation part"):
         wanted.on_validation()

@@ -1,22 +1,18 @@
 """Compare methods in one setting that is given in a few words instead of in files.
 
-The runs are ordinary ones: a scale and an experiment that :meth:`Comparison.write` writes expand to
-the same specs.
+The runs are ordinary ones: a scale and an experiment that
+:func:`noisyfl.experiments.comparison_files.write_scale` writes expand to the same specs.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-import yaml
-
-from noisyfl.core.artifacts import write_text
 from noisyfl.core.options import BadInput, check_count, check_keys, find
 from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.registry import parts_of, split_component, split_method
@@ -27,25 +23,19 @@ from noisyfl.data.datasets.validation import ENDING
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.remarks import remarks_on
 from noisyfl.experiments.compared_setting import SETTING, setting_for, with_fitting_noise
-from noisyfl.experiments.config import Overlay, check_config, experiment_files, load_config
+from noisyfl.experiments.config import Overlay, experiment_files, load_config
 from noisyfl.experiments.expansion import Expansion
 from noisyfl.experiments.run_specs import RunSpecs
 from noisyfl.experiments.scale_file import named_scale
 from noisyfl.experiments.setting import Setting, merge
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import edited_methods, methods
-from noisyfl.specs.descriptions import (
-    CellDescription,
-    FigureDescription,
-    Heading,
-    TableDescription,
-)
 from noisyfl.specs.extent import remarks_of, work_of
 from noisyfl.specs.identity import identity
 from noisyfl.specs.spec import check_part
 from noisyfl.specs.words import component
 
-METHODS = ("fedavg", "rofl", "fedcni", "fednoil", "fedcorr", "fedrn")
+DEFAULT_METHODS = ("fedavg", "rofl", "fedcni", "fednoil", "fedcorr", "fedrn")
 """What is compared if nobody says what."""
 
 SEEDS = 3
@@ -54,16 +44,6 @@ OPTIONS = tuple(key for key in Setting.model_fields if key != "schedule")
 """The keys of a setting that may be given; the options of the schedule are given beside them."""
 
 MOST_SEEDS = 1000
-
-CURVES: Any = {
-    "kind": "by_round",
-    "title": "Test accuracy by round",
-    "caption": "Mean over seeds, with a band of one standard deviation.",
-}
-"""The figure of a comparison, as an experiment's file has it."""
-
-NOTE = "Written by `noisyfl compare`."
-"""The note of a scale that a comparison has written."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +71,12 @@ class MethodComparison:
         setting: of all runs, as an experiment's file has it.
         specs: of each row, by its name, the canonical specs of its runs, one a seed.
         own: reads a user's own files.
-        plugins: files of plugins that the scale of :func:`compare`'s ``like`` names.
     """
 
     setting: dict[str, Any]
     rows: list[ComparedRow]
     specs: dict[str, list[dict[str, Any]]]
     own: OwnFiles
-    plugins: tuple[str, ...] = ()
 
     @property
     def runs(self) -> dict[str, dict[str, Any]]:
@@ -131,33 +109,6 @@ class MethodComparison:
         keys = ("dataset", "partition", "label_noise", "noise_level")
         return ", ".join(_in_words(self.setting[key]) for key in keys)
 
-    def curves(self, there: Container[str]) -> FigureDescription:
-        """The figure of the test accuracy by round, of those runs whose ids ``there`` has."""
-        runs = [
-            [run for run in map(identity, self.specs[row.name]) if run in there]
-            for row in self.rows
-        ]
-        about: dict[str, Any] = {
-            "experiment": "compare",
-            "experiment_title": "Comparison",
-            "scale": "compare",
-        }
-        table = TableDescription(
-            **about,
-            name="methods",
-            title=self.column,
-            metric="test_accuracy",
-            statistic="mean_last_10",
-            columns=(Heading(name=self.column, label=self.column),),
-            rows=tuple(
-                Heading(name=row.name, label=row.name, method=row.method) for row in self.rows
-            ),
-            cells=tuple((CellDescription(runs=tuple(line)),) for line in runs),
-        )
-        return FigureDescription(
-            **about, **CURVES, name="curves", table=table, runs=tuple(table.run_ids()), footer=False
-        )
-
     def on_validation(self) -> MethodComparison:
         """The rows that are values of an option, on the validation part of the dataset.
 
@@ -177,7 +128,7 @@ class MethodComparison:
             known = ", ".join(one.removesuffix(ENDING) for one in DATASETS if one.endswith(ENDING))
             raise BadInput(f"{name} has no validation part (known: {known}, images(...))")
         setting = {**self.setting, "dataset": dataset}
-        return replace(_comparison(setting, rows, self.seeds, self.own), plugins=self.plugins)
+        return _comparison(setting, rows, self.seeds, self.own)
 
     def choose(self, worth: Mapping[str, float]) -> MethodComparison:
         """The comparison with one value for each option that has several.
@@ -197,69 +148,8 @@ class MethodComparison:
         ]
         return replace(self, rows=rows, specs={row.name: self.specs[row.name] for row in rows})
 
-    def write(
-        self,
-        path: Path,
-        results: Path,
-        data: Sequence[Path],
-        download: bool,
-        device: str,
-        plugins: Sequence[str] = (),
-    ) -> list[Path]:
-        """Write the scale and the experiment of which Snakemake makes the same table and figure.
 
-        Args:
-            path: of the scale, such as ``mine.yaml``; the experiment is ``mine/mine.yaml``. It is
-                checked by :func:`check_target`.
-        """
-        check_target(path)
-        name, folder = path.stem, path.with_suffix("")
-        plugins = [*self.plugins, *plugins]
-        scale = {
-            "scale": name,
-            "note": NOTE,
-            "experiments": [name],
-            "experiment_folders": [str(folder)],
-            **({"plugins": plugins} if plugins else {}),
-            "results": str(results),
-            "data": {"folder": [str(root) for root in data], "download": download},
-            "device": device,
-        }
-        experiment = {
-            "title": "Comparison",
-            "settings": {"compared": self.setting},
-            "tables": {
-                "methods": {
-                    "title": "Test accuracy, mean of the last ten evaluations",
-                    "setting": "compared",
-                    "trials": self.seeds,
-                    "statistic": "mean_last_10",
-                    "columns": [{"name": self.column}],
-                    "rows": [{"name": row.name, "method": row.method} for row in self.rows],
-                }
-            },
-            "figures": {"curves": {**CURVES, "table": "methods"}},
-        }
-        written = {path: scale, folder / f"{name}.yaml": experiment}
-        for file, content in written.items():
-            text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
-            write_text(file, text)
-        return list(written)
-
-
-def check_target(path: Path) -> None:
-    """Raise :class:`BadInput` unless a scale of this name can be written, in place of none or of
-    one that was written so.
-    """
-    if path.suffix not in (".yaml", ".yml"):
-        raise BadInput(f"{path}: expected a name that ends with .yaml")
-    for file in (path, path.with_suffix("") / f"{path.stem}.yaml"):
-        if file.exists() and not (path.exists() and NOTE in path.read_text(encoding="utf-8")):
-            raise BadInput(f"{file}: it exists, and was not written by noisyfl compare")
-    check_config({"scale": path.stem, "experiments": [path.stem]}, str(path))
-
-
-def compare(
+def read_comparison(
     given: Sequence[str | Mapping[str, Any]],
     setting: Mapping[str, Any],
     own: OwnFiles,
@@ -272,7 +162,7 @@ def compare(
 
     Args:
         given: methods; a list as the value of an option stands for one method a value. Empty:
-            :data:`METHODS`.
+            :data:`DEFAULT_METHODS`.
         setting: keys of :data:`OPTIONS` and options of the schedule. A ``noise_level`` may be a
             number.
         own: reads a user's own files.
@@ -297,7 +187,7 @@ def compare(
         raise BadInput(f"{called('methods')}: got {given!r}, expected a list of methods")
     if scale is not None and like is None:
         raise BadInput(f"{called('scale')}: got {scale!r}, expected none without {called('like')}")
-    rows = [row for one in given or METHODS for row in _sweep(one)]
+    rows = [row for one in given or DEFAULT_METHODS for row in _sweep(one)]
     try:
         each_once([row.name for row in rows])
     except BadInput as error:
@@ -308,11 +198,10 @@ def compare(
         options["noise_level"] = f"constant(level={level})"
     with _naming(called):
         Setting.read({**options, "schedule": schedule}, check=check_part)
-    plugins: tuple[str, ...] = ()
     if like is None:
         base = setting_for(options.get("dataset", SETTING["dataset"]))
     else:
-        base, rows, trials, plugins = _like(like, scale or "quick", rows, own, called)
+        base, rows, trials = _like(like, scale or "quick", rows, own, called)
         seeds = seeds or trials
     if "partition" in options:
         kind, of_partition = split_component(options["partition"], "partition")
@@ -332,7 +221,7 @@ def compare(
         )
     setting = merge(base, {**options, "schedule": schedule})
     with _naming(called):
-        return replace(_comparison(setting, rows, seeds or SEEDS, own), plugins=plugins)
+        return _comparison(setting, rows, seeds or SEEDS, own)
 
 
 def _comparison(
@@ -402,9 +291,9 @@ def _in_words(raw: Any) -> str:
 
 def _like(
     like: str, scale: str, rows: Sequence[ComparedRow], own: OwnFiles, called: Any
-) -> tuple[dict[str, Any], list[ComparedRow], int, tuple[str, ...]]:
+) -> tuple[dict[str, Any], list[ComparedRow], int]:
     """The setting of a table's column, the rows with the options that its paper and the scale give
-    their methods, how many seeds the table has, and the scale's plugins.
+    their methods, and how many seeds the table has. The scale's plugins are loaded.
     """
     found = re.fullmatch(r"(\w+)/(\w+)(?::(.+))?", like)
     if found is None:
@@ -436,4 +325,4 @@ def _like(
     if "clients" in options:
         raw = {"clients": options.pop("clients"), **raw}
     setting = {**raw, "partition": {"name": partition, **options} if options else partition}
-    return setting, filled, expansion.trials_of(table), tuple(config.plugins)
+    return setting, filled, expansion.trials_of(table)

@@ -1,0 +1,276 @@
+"""Say which given labels may be wrong, from runs that keep what they find of each label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from noisyfl.analysis.audit import (
+    clients_of,
+    confused_classes,
+    read_label_judgements,
+    samples_of,
+    scores_of,
+)
+from noisyfl.analysis.frame import write_frame
+from noisyfl.analysis.runs import Run, read_run
+from noisyfl.core.artifacts import replacing
+from noisyfl.core.options import BadInput, within
+from noisyfl.core.registry import parts_of, split_component
+from noisyfl.core.text import printable
+from noisyfl.core.typed import each_once
+from noisyfl.data import noisy_partition
+from noisyfl.data.datasets.dataset import dataset, is_own
+from noisyfl.data.datasets.own_images import RequestedImages
+from noisyfl.data.datasets.parts import DatasetPart, read_part
+from noisyfl.data.datasets.prepared import prepared
+from noisyfl.data.noisy_partition import UNKNOWN, NoisyPartition
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.experiments.comparison import MethodComparison, read_comparison
+from noisyfl.experiments.config import check_folder
+from noisyfl.experiments.places import Places
+from noisyfl.pages.audit import write_pages
+from noisyfl.runs.artifact import read_spec
+from noisyfl.runs.inputs import make_partition
+from noisyfl.runs.job import TrainingJob
+from noisyfl.runs.kept_labels import has_labels
+from noisyfl.specs.catalogue import methods as catalogue
+from noisyfl.specs.identity import identity
+from noisyfl.specs.run_words import describe_run
+from noisyfl.specs.spec import check_level_is_given, check_run
+
+DEFAULT_METHODS = ("fedrn", "fedcorr")
+"""What is trained if nobody says what: together they are ahead of FedAvg in all measured settings
+(docs/audit.md), and neither needs to know how many labels are wrong.
+"""
+
+
+class RunsFailed(RuntimeError):
+    """Runs of an audit failed, with a line on each."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What runs say of the given labels.
+
+    Attributes:
+        samples: a row for each sample, the most suspicious first, with the columns of
+            :mod:`noisyfl.analysis.audit`.
+        clients: a row for each client, the noisiest first.
+        classes: a row for each given and suggested class, most suspected labels first.
+        scores: shares that say how well the wrong labels are found, by name; empty unless the true
+            labels are known.
+        runs: the runs, without those that diverged.
+        names: of the training images, by row.
+        part: the training images.
+    """
+
+    samples: pd.DataFrame
+    clients: pd.DataFrame
+    classes: pd.DataFrame
+    scores: dict[str, float]
+    runs: list[Run] = field(repr=False)
+    names: list[str] = field(repr=False)
+    part: DatasetPart = field(repr=False)
+
+    def picture(self, row: int) -> np.ndarray:
+        """The pixels of a training image, uint8 [height, width, channels]."""
+        images = self.part.images
+        if isinstance(images, np.ndarray):
+            return images[row]
+        return images.decoded(row).transpose(1, 2, 0)
+
+    def write(self, to: str | Path) -> None:
+        """Write the tables, as CSV and Parquet, and pages with the images into a folder."""
+        folder = Path(to)
+        check_folder(folder, "to")
+        frames = (self.samples, self.clients, self.classes)
+        for name, table in zip(("samples", "clients", "classes"), frames, strict=True):
+            with replacing(folder / f"{name}.csv") as draft:
+                table.to_csv(draft, index=False)
+            write_frame(folder / f"{name}.parquet", table)
+        about = [f"{describe_run(run.spec)} (run {run.id})" for run in self.runs]
+        write_pages(folder, *frames, self.names, self.picture, about)
+
+
+def specs_to_audit(
+    runs: Sequence[str], more: bool, places: Places, where: str = "runs"
+) -> list[dict[str, Any]]:
+    """The specs of runs by id.
+
+    Args:
+        more: whether methods or a setting were given, too.
+        where: what error messages call the runs.
+
+    Raises:
+        BadInput: more was given, an id is given twice, or there is no such run.
+    """
+    if isinstance(runs, str):
+        raise BadInput(f"{where}: got {runs!r}, expected a list of ids")
+    if more:
+        raise BadInput(f"{where}: expected either runs, or a method and its setting")
+    with within(where):
+        each_once([*runs])
+    return [_spec(run, places) for run in runs]
+
+
+def what_to_audit(
+    methods: Sequence[str | Mapping[str, Any]],
+    setting: Mapping[str, Any],
+    own: OwnFiles,
+    seeds: int | None = None,
+    like: str | None = None,
+    scale: str | None = None,
+    names: Mapping[str, str] | None = None,
+) -> MethodComparison:
+    """The runs of an audit, read as :func:`read_comparison` does, with other defaults:
+    :data:`DEFAULT_METHODS`, one seed, and the labels as they are.
+    """
+    as_it_is = like is None and "label_noise" not in setting
+    given = _as_it_is(setting) if as_it_is else dict(setting)
+    seeds = 1 if seeds is None else seeds
+    wanted = read_comparison(methods or DEFAULT_METHODS, given, own, seeds, like, scale, names)
+    for spec in wanted.runs.values() if as_it_is else ():
+        with within((names or {}).get("methods", "methods")):
+            check_level_is_given(spec["method"], "is what an audit is to find")
+    return wanted
+
+
+def audit_runs(
+    specs: Sequence[Mapping[str, Any]],
+    places: Places,
+    say: Callable[[str], object],
+    warn: Callable[[str], object],
+) -> Audit:
+    """Audit the labels of the clients that all runs have; missing runs are trained.
+
+    Args:
+        say: takes a line for each run that was trained.
+        warn: takes a line for each run that diverged.
+
+    Raises:
+        BadInput: the runs have no clients, or not the same, or all diverged.
+        RunsFailed: a run failed; those that have finished are kept.
+    """
+    own, download = places.own, places.download
+    _check_clients(specs, places)
+    _train([places.job(spec, keep_labels=True) for spec in specs], places, say)
+    ids = map(identity, specs)
+    found = not_diverged([read_run(run, places.results.run(run)) for run in ids], warn)
+    judgements = read_label_judgements(found)
+    facts = dataset(specs[0]["noisy_partition"]["dataset"])
+    samples = samples_of(judgements, facts.classes)
+    clients, confused = clients_of(judgements, samples, found), confused_classes(samples)
+    train, _ = prepared(specs[0]["noisy_partition"]["dataset"], own, download)
+    part = read_part(train)
+    known = own.image_names(facts.name) if is_own(facts.name) else None
+    rows = known.train if known else [f"row {row}" for row in range(len(part.labels))]
+    names = [*map(printable, rows)]
+    samples.insert(2, "image", [names[row] for row in samples["sample"]])
+    wrong = _wrong(samples, make_partition(specs[0], own, download))
+    scores = {} if wrong is None else scores_of(samples, wrong)
+    return Audit(samples, clients, confused, scores, found, names, part)
+
+
+def _as_it_is(setting: Mapping[str, Any]) -> dict[str, Any]:
+    """The setting of an audit: without a label noise, the labels are those that the dataset has, or
+    the given ones beside them, and nobody knows the true ones of a user's own images.
+    """
+    given = {"dataset": "digits", **setting}
+    name, options = split_component(given["dataset"], "dataset")
+    if name == RequestedImages.name and options.get("given"):
+        return {**given, "label_noise": "file"}
+    if name == RequestedImages.name:
+        given["dataset"] = {"name": name, "true_labels": False, **options}
+    return {**given, "label_noise": "none"}
+
+
+def _spec(run: str, places: Places) -> dict[str, Any]:
+    """The spec of a run, in the results or tracked; :class:`BadInput` if there is none that the
+    present code can make.
+    """
+    spec = read_spec(run, places.files(run))
+    if not has_labels(run, places.results.run(run)):
+        check_run(spec, run)
+    return spec
+
+
+def _check_clients(specs: Sequence[Mapping[str, Any]], places: Places) -> None:
+    """Raise :class:`BadInput` if runs have no clients, or others than the first run."""
+    for spec in specs:
+        for part in parts_of(spec["method"]):
+            if catalogue()[part["name"]].pools_samples:
+                raise BadInput(
+                    f"{part['name']} pools the samples of all clients, which an audit looks at one "
+                    f"by one ({describe_run(spec)})"
+                )
+    partitions: dict[str, Mapping[str, Any]] = {}
+    for spec in specs:
+        partitions.setdefault(identity(spec["noisy_partition"]), spec)
+    if len(partitions) == 1:
+        return
+    (first, expected), *others = (
+        (spec, _labels(noisy_partition.read(make_partition(spec, places.own, places.download))))
+        for spec in partitions.values()
+    )
+    for spec, labels in others:
+        if labels != expected:
+            raise BadInput(
+                f"{describe_run(spec)}: it has other clients or given labels than "
+                f"{describe_run(first)}; audit them one by one. Several seeds need clients from a "
+                "file (--partition 'file(...)') and no drawn noise"
+            )
+
+
+def _labels(partition: NoisyPartition) -> list[dict[int, int]]:
+    """The given label of each sample of each client."""
+    return [
+        dict(zip(client.samples.tolist(), client.given_label.tolist(), strict=True))
+        for client in partition.clients
+    ]
+
+
+def _wrong(samples: pd.DataFrame, partition: Path) -> pd.Series | None:
+    """Whether the label of each row is wrong; None unless true labels are known, and some wrong."""
+    clients = noisy_partition.read(partition).clients
+    true = {
+        (number, sample): label
+        for number, client in enumerate(clients)
+        for sample, label in zip(
+            client.samples.tolist(), (client.true_label != client.given_label).tolist(), strict=True
+        )
+    }
+    if any((client.true_label == UNKNOWN).any() for client in clients) or not any(true.values()):
+        return None
+    return samples[["client", "sample"]].apply(tuple, axis=1).map(true).astype(bool)
+
+
+def _train(jobs: Sequence[TrainingJob], places: Places, say: Callable[[str], object]) -> None:
+    """Train the runs of which it is not known what they found; :class:`RunsFailed` if one fails."""
+    missing = [job for job in jobs if not job.done]
+    if not missing:
+        return
+    failures = []
+    for done, (job, outcome) in enumerate(places.train(missing), 1):
+        if outcome.error is not None:
+            failures.append(job.failure(outcome.error))
+            continue
+        say(f"{done} of {len(missing)} runs trained: {describe_run(job.spec)}")
+    if failures:
+        raise RunsFailed("\n".join(failures))
+
+
+def not_diverged(runs: Sequence[Run], warn: Callable[[str], object]) -> list[Run]:
+    """The runs that have an audit; :class:`BadInput` if all diverged."""
+    remedy = "diverged, so that it says nothing of labels; a smaller learning rate helps"
+    diverged = [f"{describe_run(run.spec)} {remedy}" for run in runs if run.diverged]
+    if len(diverged) == len(runs):
+        raise BadInput(diverged[0])
+    for words in diverged:
+        warn(words)
+    return [run for run in runs if not run.diverged]

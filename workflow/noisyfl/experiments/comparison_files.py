@@ -1,0 +1,120 @@
+"""A comparison as files that Snakemake reads, and as a figure: both have the same runs."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from noisyfl.core.artifacts import write_text
+from noisyfl.core.options import BadInput
+from noisyfl.core.plugins import loaded_files
+from noisyfl.experiments.comparison import MethodComparison
+from noisyfl.experiments.config import check_config
+from noisyfl.experiments.places import Places
+from noisyfl.specs.descriptions import (
+    CellDescription,
+    FigureDescription,
+    Heading,
+    TableDescription,
+)
+from noisyfl.specs.identity import identity
+
+CURVES: Any = {
+    "kind": "by_round",
+    "title": "Test accuracy by round",
+    "caption": "Mean over seeds, with a band of one standard deviation.",
+}
+"""The figure of a comparison, as an experiment's file has it."""
+
+NOTE = "Written by `noisyfl compare`."
+"""The note of a scale that :func:`write_scale` has written."""
+
+
+def check_target(path: Path) -> None:
+    """Raise :class:`BadInput` unless a scale of this name can be written, in place of none or of
+    one that was written so.
+    """
+    if path.suffix not in (".yaml", ".yml"):
+        raise BadInput(f"{path}: expected a name that ends with .yaml")
+    for file in (path, path.with_suffix("") / f"{path.stem}.yaml"):
+        if file.exists() and not (path.exists() and NOTE in path.read_text(encoding="utf-8")):
+            raise BadInput(f"{file}: it exists, and was not written by noisyfl compare")
+    check_config({"scale": path.stem, "experiments": [path.stem]}, str(path))
+
+
+def curves_of(wanted: MethodComparison, there: Container[str]) -> FigureDescription:
+    """The figure of the test accuracy by round, of those runs whose ids ``there`` has."""
+    runs = [
+        [run for run in map(identity, wanted.specs[row.name]) if run in there]
+        for row in wanted.rows
+    ]
+    about: dict[str, Any] = {
+        "experiment": "compare",
+        "experiment_title": "Comparison",
+        "scale": "compare",
+    }
+    table = TableDescription(
+        **about,
+        name="methods",
+        title=wanted.column,
+        metric="test_accuracy",
+        statistic="mean_last_10",
+        columns=(Heading(name=wanted.column, label=wanted.column),),
+        rows=tuple(
+            Heading(name=row.name, label=row.name, method=row.method) for row in wanted.rows
+        ),
+        cells=tuple((CellDescription(runs=tuple(line)),) for line in runs),
+    )
+    return FigureDescription(
+        **about, **CURVES, name="curves", table=table, runs=tuple(table.run_ids()), footer=False
+    )
+
+
+def write_scale(wanted: MethodComparison, path: Path, places: Places) -> list[Path]:
+    """Write the scale and the experiment of which Snakemake makes the same table and figure.
+
+    Args:
+        path: of the scale, such as ``mine.yaml``; the experiment is ``mine/mine.yaml``. It is
+            checked by :func:`check_target`.
+    """
+    check_target(path)
+    name, folder = path.stem, path.with_suffix("")
+    scale = {
+        "scale": name,
+        "note": NOTE,
+        "experiments": [name],
+        "experiment_folders": [str(folder)],
+        **({"plugins": plugins} if (plugins := [*map(_from_here, loaded_files())]) else {}),
+        "results": str(places.results.root),
+        "data": {"folder": [str(root) for root in places.folders], "download": places.download},
+        "device": places.device,
+    }
+    experiment = {
+        "title": "Comparison",
+        "settings": {"compared": wanted.setting},
+        "tables": {
+            "methods": {
+                "title": "Test accuracy, mean of the last ten evaluations",
+                "setting": "compared",
+                "trials": wanted.seeds,
+                "statistic": "mean_last_10",
+                "columns": [{"name": wanted.column}],
+                "rows": [{"name": row.name, "method": row.method} for row in wanted.rows],
+            }
+        },
+        "figures": {"curves": {**CURVES, "table": "methods"}},
+    }
+    written = {path: scale, folder / f"{name}.yaml": experiment}
+    for file, content in written.items():
+        text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
+        write_text(file, text)
+    return list(written)
+
+
+def _from_here(file: str) -> str:
+    """A file below the working folder by its path from there: others may have it elsewhere."""
+    path, here = Path(file), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
