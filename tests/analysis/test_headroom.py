@@ -10,14 +10,16 @@ from noisyfl.analysis.published_cells import headrooms
 def test_the_room_is_of_the_statistic_that_is_asked_for(statistic, points):
     frame = pd.DataFrame(
         [
-            ("a", "one", "fedavg", 60.0, 20.0),
-            ("b", "one", "fedavg", 70.0, 40.0),
-            ("b", "one", "fedavg", 70.0, 40.0),  # in a second table
-            ("c", "one", "oracle", 80.0, 70.0),
-            ("d", "two", "fedavg", 60.0, 20.0),
-            ("e", "one", "oracle", 0.0, 0.0),  # it has diverged
+            ("curves", "a", "one", "fedavg", 70.0, 40.0),
+            ("main", "b", "one", "fedavg", 65.0, 30.0),
+            ("bound", "c", "one", "oracle", 80.0, 70.0),
+            ("main", "d", "two", "fedavg", 60.0, 20.0),
+            ("bound", "e", "one", "oracle", 0.0, 0.0),  # it has diverged
         ],
-        columns=["run", "setting", "our_method", "best", "mean_last_10"],
-    ).assign(metric="test_accuracy", status="finished")
+        columns=["table", "run", "setting", "our_method", "best", "mean_last_10"],
+    ).assign(metric="test_accuracy", status="finished", experiment="p", statistic="best")
     frame.loc[frame["run"] == "e", "status"] = "diverged"
-    assert headrooms(frame, statistic).to_dict() == {"one": points}
+    frame["value"] = frame["best"]
+    assert headrooms(frame, "p", "main", statistic).to_dict() == {"one": points}
+    other = {"best": 10.0, "mean_last_10": 30.0}[statistic]
+    assert headrooms(frame, "p", "another", statistic).to_dict() == {"one": other}

@@ -56,7 +56,9 @@ def test_trials_are_averaged_with_the_sample_standard_deviation():
     assert summary([0.5]).std is None
 
 
-def test_a_cell_is_starred_and_takes_maxima_if_most_trials_did_not_converge():
+def test_a_cell_is_starred_and_takes_maxima_unless_most_trials_converged():
     assert star_rule("final_or_max", [True, True, False]) == ("best", True)
-    assert star_rule("final_or_max", [True, False]) == ("last", False)
+    assert star_rule("final_or_max", [True, False]) == ("best", True)
+    assert star_rule("final_or_max", [True, False, False]) == ("last", False)
+    assert star_rule("final_or_max", []) == ("last", False)
     assert star_rule("mean", [True, True]) == ("mean", False)

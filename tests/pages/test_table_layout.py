@@ -375,7 +375,7 @@ def test_latex_marks_what_is_not_in_the_papers_setting_where_some_is(marked):
         (
             OURS,
             {"statistic": "final_or_max"},
-            " (*: the maximum, since most of the runs did not converge)",
+            " (*: the maximum, since at least half of the runs did not converge)",
         ),
     ],
 )

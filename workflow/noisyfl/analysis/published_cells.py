@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,12 +15,12 @@ from noisyfl.analysis.frame import LABELS, cells_of
 from noisyfl.analysis.metrics import ACCURACY
 from noisyfl.analysis.names import BASELINE
 from noisyfl.analysis.statistics import NOT_RUN, ORACLE
-from noisyfl.analysis.summaries import STATISTICS
 from noisyfl.core.artifacts import replacing
 from noisyfl.specs.published import KEY, Published
 
 OURS = {
     **{name: name for name in ("shown_in", "row", "column")},
+    "ours_method": "our_method",
     **{"ours": "mean", "ours_std": "std", "ours_trials": "trials", "ours_starred": "starred"},
     **{"ours_seeds": "seeds", "ours_values": "values", "ours_start": "start"},
     "ours_as_published": "as_published",
@@ -35,7 +35,7 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
 
     A published number that no cell of the tables shows has no number of ours, and the verdict
     ``not run``; one that several cells show has a row for each. Both are in the published unit,
-    except that shares are always in percent; ``ours_values`` are the trials that
+    except that shares are always in percent; ``ours_method`` names our method's parts, ``ours_values`` are the trials that
     it averages, ``ours_seeds`` their seeds and ``ours_start`` what they start from.
     ``ours_as_published`` says whether it was made exactly in the paper's setting, and ``headroom``
     by how many points the oracle leads FedAvg there, in the same statistic, if both are trained.
@@ -47,15 +47,12 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
     numbers = _in_percent(pd.DataFrame([row.fields for row in published]))
     shown = frame[frame["trained"].astype(bool) & frame["published"].notna()]
     shown = shown.assign(shown_in=shown["experiment"] + "/" + shown["table"])
-    known = {name: headrooms(frame, name) for name in STATISTICS}
+    known = {
+        key: headrooms(frame, *key)
+        for key in shown[["experiment", "table", "statistic"]].itertuples(index=False, name=None)
+    }
     cells = [Cell(rows) for line in cells_of(shown) for rows in line]
-    rows = [
-        {
-            **cell.row,
-            "headroom": _mean(known[cell.statistic].reindex([one["setting"] for one in cell.rows])),
-        }
-        for cell in cells
-    ]
+    rows = [{**cell.row, "headroom": _headroom(cell, known)} for cell in cells]
     ours = pd.DataFrame(rows, dtype=object).reindex(columns=[*LABELS, *OURS.values()])
     ours.columns = pd.Index([*KEY, *OURS])
     both = numbers.merge(ours, on=list(KEY), how="left", validate="one_to_many")
@@ -71,27 +68,39 @@ def _in_percent(numbers: pd.DataFrame) -> pd.DataFrame:
     return numbers.assign(unit=numbers["unit"].mask(shares, "percent"))
 
 
-def headrooms(frame: pd.DataFrame, statistic: str) -> pd.Series:
+def headrooms(frame: pd.DataFrame, experiment: str, table: str, statistic: str) -> pd.Series:
     """The headroom: the oracle's test accuracy minus FedAvg's, in points, by the setting.
+
+    Of several runs of a method in a setting, one in the table itself counts, or else one in a table
+    of the same statistic: those of a figure may be evaluated more often, which raises their best
+    round.
 
     Args:
         frame: rows of tables, see :mod:`noisyfl.analysis.frame`; of its runs those of the two
             methods count.
-        statistic: of a run, by a name in :data:`noisyfl.analysis.summaries.STATISTICS`.
+        experiment: of the table.
+        statistic: that the table shows, a name in :data:`noisyfl.analysis.summaries.STATISTICS`.
     """
     runs = frame[(frame["metric"] == ACCURACY) & (frame["status"] == "finished")]
-    by_setting = runs.drop_duplicates("run").set_index("setting")
+    same = runs["statistic"] == statistic
+    elsewhere = (runs["experiment"] != experiment) | (runs["table"] != table)
+    # A value of the same statistic follows the rule by which its cell is starred.
+    runs = runs.assign(rank=2 * elsewhere + ~same, found=runs["value"].where(same, runs[statistic]))
+    runs = runs.sort_values("rank", kind="stable").drop_duplicates(["our_method", "setting"])
+    by_setting = runs.set_index("setting")
     levels = {
-        method: by_setting.loc[by_setting["our_method"] == method, statistic]
+        method: by_setting.loc[by_setting["our_method"] == method, "found"]
         for method in (BASELINE, ORACLE)
     }
-    means = {method: values.groupby(level=0).mean() for method, values in levels.items()}
-    return (means[ORACLE] - means[BASELINE]).dropna()
+    return (levels[ORACLE] - levels[BASELINE]).dropna()
 
 
-def _mean(headrooms: pd.Series) -> float | None:
+def _headroom(cell: Cell, known: Mapping[tuple[str, str, str], pd.Series]) -> float | None:
     """The mean headroom of a cell's trials; None if none is known."""
-    return None if headrooms.isna().all() else round(float(headrooms.mean()), 6)
+    facts = cell.facts
+    of_table = known[facts["experiment"], facts["table"], facts["statistic"]]
+    found = of_table.reindex([one["setting"] for one in cell.rows])
+    return None if found.isna().all() else round(float(found.mean()), 6)
 
 
 def write_cells(numbers: pd.DataFrame, cells: Path) -> None:

@@ -41,7 +41,7 @@ class Summary:
         mean: in the unit of the metric; an accuracy is a share, 0 to 1.
         std: the sample standard deviation (``ddof=1``); None for a single trial.
         trials: how many were averaged.
-        starred: it is a mean of maxima, since most trials did not converge.
+        starred: it is a mean of maxima, since at least half of the trials did not converge.
     """
 
     mean: float
@@ -102,7 +102,7 @@ WORDS = {
 def star_rule(statistic: str, starred: Sequence[bool]) -> tuple[str, bool]:
     """The statistic that every trial of a cell contributes, and whether the cell is starred.
 
-    With ``final_or_max`` the paper stars whole cells. Here a cell is starred if more than half of
+    With ``final_or_max`` the paper stars whole cells. Here a cell is starred if at least half of
     its trials are; then every trial contributes its maximum, and otherwise its last accuracy. Any
     other statistic stays as it is, without a star.
 
@@ -112,7 +112,7 @@ def star_rule(statistic: str, starred: Sequence[bool]) -> tuple[str, bool]:
     """
     if statistic != "final_or_max":
         return statistic, False
-    most = 2 * sum(starred) > len(starred)
+    most = 2 * sum(starred) >= max(1, len(starred))
     return ("best" if most else "last"), most
 
 

@@ -73,7 +73,7 @@ def _remarks(content: Content) -> Iterator[str]:
         yield f"{scale}: not {whose} settings"
     shown = [cell for row in content.rows for cell in row.cells]
     if any(one.starred for cell in shown for one in (cell.summary, cell.published) if one):
-        yield "*: the maximum, since most of the runs did not converge"
+        yield "*: the maximum, since at least half of the runs did not converge"
 
 
 def _tabular(content: Content, block: list[int]) -> list[str]:

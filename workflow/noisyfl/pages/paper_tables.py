@@ -233,5 +233,5 @@ def _correlation(
     ends = [LEVEL / 2, 1 - LEVEL / 2]
     low, high = np.quantile(found[1:], ends) if known_error else (math.nan, math.nan)
     moved = float(low), float(high)
-    compares = known["method"].nunique() >= LEAST_ROWS
+    compares = known["ours_method"].nunique() >= LEAST_ROWS
     yield RankCorrelation(column, float(found[0]), moved, len(known), compares)

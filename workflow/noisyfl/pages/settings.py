@@ -244,7 +244,7 @@ def notes(content: Content) -> list[str]:
     starred = any(cell.summary and cell.summary.starred for cell in content.cells)
     starred_there = any(c.published and c.published.starred for r in content.rows for c in r.cells)
     if starred or starred_there:
-        found.append("*: the maximum, since most of the runs did not converge.")
+        found.append("*: the maximum, since at least half of the runs did not converge.")
     found += _significant(content)
     remarks = (remark for cell in content.cells for remark in content.described(cell).remarks)
     found += [f"{remark}." for remark in dict.fromkeys(remarks)]
