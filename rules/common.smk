@@ -15,7 +15,7 @@ from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
 from noisyfl.core.tracked import REPRODUCED
-from noisyfl.runs.shared_cache import shared_cache
+from noisyfl.runs.shared_cache import check_shared_cache
 from noisyfl.runs.slurm import check_slurm
 from noisyfl.runs.status import forget_failures, scale_words
 from noisyfl.runs.store import forget
@@ -37,7 +37,7 @@ try:
         CONFIG_NAME = ", ".join(map(str, workflow.configfiles)) or "config"
         CONFIG_NAME += " and --config" if ON_COMMAND_LINE else ""
     CONFIG = check_config(config, CONFIG_NAME)
-    shared_cache()
+    check_shared_cache()
     PUBLISHED = published_files(CONFIG)
     PLAN_FILE = PlanFile(CONFIG, CONFIG_NAME)
     SCALE = Scale(

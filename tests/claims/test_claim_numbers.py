@@ -164,7 +164,6 @@ def test_curves():
     found = curve(1, 4, 2, 8)
     assert told(found.end()) == {(): 8}
     assert told(found.last(2)) == {(3,): 2, (4,): 8}
-    assert told(found.steps()) == {(2,): 3, (3,): -2, (4,): 6}
     assert told(found.smooth(2)) == {(1,): 1, (2,): 2.5, (3,): 3, (4,): 5}
     assert told(found.at(work=since(3))) == {(3,): 2, (4,): 8}
     assert told(found.at(work=until(1))) == {(1,): 1}
@@ -214,7 +213,6 @@ def test_each_curve_has_its_own_end_and_level():
     found = Numbers.of(rows, ["m", "work"], "here")
     assert told(found.end()) == {("a",): 2, ("b",): 5}
     assert told(found.reach(found.end())) == {("a",): 1, ("b",): 2}
-    assert told(found.steps()) == {("a", 2): -2, ("a", 3): 1, ("b", 2): 4}
 
 
 def test_the_end_is_the_last_number_also_of_numbers_less_than_a_round_apart():

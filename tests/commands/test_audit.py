@@ -24,6 +24,7 @@ from noisyfl.experiments.audit import not_diverged
 from small_runs import spec_of
 
 CLIENTS, WRONG, TRAIN = 5, 5, 1_400
+SITES = ("Aachen", "Bonn", "Köln", "Mainz", "Trier")
 
 
 def write(path, lines):
@@ -45,7 +46,7 @@ def own_images(folder):
         rows.append([f"images/{number:04d}.png", f"digit_{given}"])
     write(folder / "train.csv", [["image", "label"], *rows[:TRAIN]])
     write(folder / "test.csv", [["image", "label"], *rows[TRAIN:]])
-    sites = [[int(rng.integers(CLIENTS)), sample] for sample in range(TRAIN)]
+    sites = [[SITES[rng.integers(CLIENTS)], sample] for sample in range(TRAIN)]
     write(folder / "sites.csv", [["client", "sample"], *sites])
     return wrong
 
@@ -104,8 +105,25 @@ def test_each_client_has_a_row_and_a_page(audited):
     assert "did not take part" in page
     for client in range(CLIENTS):
         own = (folder / "audit" / f"client_{client}.html").read_text()
-        assert f"<h1>Client {client}</h1>" in own
-        assert f'href="client_{client}.html"' in page
+        assert f"<h1>Client {SITES[client]}</h1>" in own
+        assert f'<a href="client_{client}.html">Client {SITES[client]}</a>' in page
+
+
+@pytest.mark.slow
+def test_clients_are_called_by_their_names_and_labels_are_corrected(audited):
+    folder, _ = audited
+    samples, clients = (
+        pd.read_csv(folder / "audit" / f"{name}.csv") for name in ("samples", "clients")
+    )
+    for table in (samples, clients):
+        assert table["client_name"].tolist() == [SITES[number] for number in table["client"]]
+    suspected = samples["suspected"]
+    assert (samples["corrected_label"] == samples["suggested_label"])[suspected].all()
+    assert (samples["corrected_label"] == samples["given_label"])[~suspected].all()
+    digits = load_digits().target
+    true = samples["sample"].map(lambda sample: f"digit_{digits[sample]}")
+    assert (samples["given_label"] != true).sum() == WRONG
+    assert (samples["corrected_label"] != true).sum() < WRONG
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 from noisyfl.core.artifacts import DamagedArtifact, read_table, write_table
 from noisyfl.core.options import BadInput
-from noisyfl.runs.shared_cache import VARIABLE, shared_cache
+from noisyfl.runs.shared_cache import VARIABLE, check_shared_cache
 from small_repository import Repository
 
 
@@ -19,12 +19,12 @@ def test_no_folder_is_no_cache(monkeypatch, named):
     monkeypatch.delenv(VARIABLE, raising=False)
     if named is not None:
         monkeypatch.setenv(VARIABLE, named)
-    assert shared_cache() is None
+    check_shared_cache()
 
 
 def test_a_folder_that_can_be_written_is_the_cache(monkeypatch, tmp_path):
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    assert shared_cache() == tmp_path
+    check_shared_cache()
 
 
 def make_file(path):
@@ -48,14 +48,14 @@ def test_a_folder_that_takes_no_runs_is_refused(monkeypatch, tmp_path, make, wor
     make(tmp_path / "cache")
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
     with pytest.raises(BadInput, match=f"{VARIABLE}: got '{tmp_path}/cache', .*{words}"):
-        shared_cache()
+        check_shared_cache()
 
 
 def test_a_folder_of_others_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write anywhere
     with pytest.raises(BadInput, match="you may not write to it"):
-        shared_cache()
+        check_shared_cache()
 
 
 def test_a_relative_path_is_refused(monkeypatch, tmp_path):
@@ -63,7 +63,7 @@ def test_a_relative_path_is_refused(monkeypatch, tmp_path):
     (tmp_path / "cache").mkdir()
     monkeypatch.setenv(VARIABLE, "cache")
     with pytest.raises(BadInput, match="relative path"):
-        shared_cache()
+        check_shared_cache()
 
 
 @pytest.mark.slow

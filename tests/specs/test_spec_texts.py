@@ -5,10 +5,13 @@ import json
 import pytest
 
 from noisyfl.core.options import BadInput
+from noisyfl.core.plugins import COMPONENTS
 from noisyfl.core.registry import parts_of
+from noisyfl.data.noise.matrix import Matrix
 from noisyfl.specs.identity import identity
 from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.spec import check_run
+from noisyfl.specs.words import describe_option
 from small_runs import spec_of
 
 
@@ -40,3 +43,15 @@ def test_a_run_of_a_method_whose_file_is_gone_still_has_words():
     spec = spec_of("fedprox(mu=0.5)")
     spec["method"]["name"] = "gone"
     assert describe_run(spec).startswith("gone(mu=0.5, prox_form=squared) on ")
+
+
+def test_every_option_of_every_component_is_described():
+    described = 0
+    for kind in ("label noise", "noise level", "partition", "method", "model"):
+        for component in COMPONENTS[kind].values():
+            for option in component.model_fields:
+                assert describe_option(component, option).allowed
+                described += 1
+    assert described > 100
+    rows = describe_option(Matrix, "rows")
+    assert rows.allowed == "a list: a number at least 0 and at most 1"

@@ -56,6 +56,18 @@ def test_neither_format_nor_order_nor_place_make_another_partition(tmp_path):
     assert made(tmp_path) != made(tmp_path, "file(path='below/other.parquet')")
 
 
+def test_clients_may_have_names(tmp_path):
+    write_csv(tmp_path)
+    numbers = made(tmp_path)["partition"]
+    write_csv(tmp_path, [f"Site {'abcd'[number]}" for number in CLIENT])
+    own = OwnFiles(tmp_path, tmp_path / "results")
+    assert own.client_names(numbers) == []
+    spec = made(tmp_path)
+    assert spec["partition"] == numbers
+    assert own.client_names(spec["partition"]) == ["Site a", "Site b", "Site c", "Site d"]
+    assert own.client_names({"name": "iid", "clients": 4}) == []
+
+
 def test_a_job_needs_what_was_kept_and_nothing_else(tmp_path):
     write_csv(tmp_path)
     spec = made(tmp_path)
@@ -103,7 +115,7 @@ def test_a_job_needs_what_was_kept_and_nothing_else(tmp_path):
             "file(path='upper.csv')",
             r"has Client, sample, expected 'client'; did you mean 'Client'",
         ),
-        ("file(path='text.csv')", r"text\.csv: 'client' has names, expected whole numbers"),
+        ("file(path='text.csv')", r"text\.csv: 'sample' has names, expected whole numbers"),
         (
             "file(path='huge.parquet')",
             r"huge\.parquet: 'client' has numbers that are too large, expected whole numbers",
@@ -120,7 +132,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, text, message):
     write_csv(tmp_path, client=np.append(CLIENT[:-1], 9 * 10**18), name="large.csv")
     (tmp_path / "upper.csv").write_text("Client,sample\n1,2\n")
     (tmp_path / "empty.csv").write_text("client,sample\n")
-    (tmp_path / "text.csv").write_text("client,sample\nx,2\n")
+    (tmp_path / "text.csv").write_text("client,sample\nx,two\n")
     huge = pa.table({"client": pa.array([2**63] * 100, pa.uint64()), "sample": SAMPLE})
     pq.write_table(huge, tmp_path / "huge.parquet")
     with pytest.raises(BadInput, match=message) as error:

@@ -7,6 +7,7 @@ The columns of the samples, the most suspicious one first:
 ``given_label``             the name of the given class
 ``suspected``               it is one of the first rows, of which there are as many as labels that a
                             run suspects, in the mean over the runs
+``corrected_label``         the suggested label if it is suspected, else the given one
 ``suggested_label``         the name of the class that most runs suggest; of equally many, the one
                             that they are most confident in
 ``suspicion``               1 minus the probability of the given label, mean over the runs
@@ -110,6 +111,8 @@ def samples_of(judgements: pd.DataFrame, classes: Sequence[str]) -> pd.DataFrame
     # Some runs suspect too many labels, others too few; their common order is better than either.
     wrong = round((order["suspected_by"] / order["runs"]).sum())
     order.insert(3, "suspected", order.index < wrong)  # after the given label
+    corrected = order["suggested_label"].where(order["suspected"], order["given_label"])
+    order.insert(4, "corrected_label", corrected)
     return order
 
 

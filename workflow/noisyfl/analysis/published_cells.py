@@ -35,8 +35,9 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
 
     A published number that no cell of the tables shows has no number of ours, and the verdict
     ``not run``; one that several cells show has a row for each. Both are in the published unit,
-    except that shares are always in percent; ``ours_method`` names our method's parts, ``ours_values`` are the trials that
-    it averages, ``ours_seeds`` their seeds and ``ours_start`` what they start from.
+    except that shares are always in percent; ``ours_method`` names our method's parts,
+    ``ours_values`` are the trials that it averages, ``ours_seeds`` their seeds and ``ours_start``
+    what they start from.
     ``ours_as_published`` says whether it was made exactly in the paper's setting, and ``headroom``
     by how many points the oracle leads FedAvg there, in the same statistic, if both are trained.
 

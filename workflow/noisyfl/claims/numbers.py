@@ -197,16 +197,6 @@ class Numbers:
         chosen = [rows[work[rows] > work[rows].max() - extent] for rows in self._groups([WORK])]
         return self._rows(np.concatenate([EMPTY, *chosen]), self.labels)
 
-    def steps(self, along: str = WORK) -> Numbers:
-        """The change from each number of a curve to the next, under the label of the later one."""
-        order = self._column(along)
-        values, chosen = self.values.copy(), [EMPTY]
-        for rows in self._groups([along]):
-            ordered = rows[np.argsort(order.iloc[rows].to_numpy(dtype=float), kind="stable")]
-            values[ordered[1:]] = np.diff(self.values[ordered], axis=0)
-            chosen.append(ordered[1:])
-        return self._replace(values)._rows(np.concatenate(chosen), self.labels)
-
     def smooth(self, extent: float) -> Numbers:
         """The moving average of each curve: the mean of a number and those shortly before it.
 

@@ -74,10 +74,11 @@ NAMES = {**FLAGS, "methods": "--method"}
 
 def _text(found: Audit) -> str:
     """The first samples, the most confused classes and all clients, as text."""
+    client = "client_name" if "client_name" in found.clients else "client"
     shown = found.samples.head(SHOWN)[
-        ["client", "image", "given_label", "suggested_label", "given_probability"]
+        [client, "image", "given_label", "suggested_label", "given_probability"]
     ]
-    columns = ["client", "samples", "suspected", "noise_level", "left_out", "flagged", "in_sample"]
+    columns = [client, "samples", "suspected", "noise_level", "left_out", "flagged", "in_sample"]
     return "\n\n".join(
         table.to_string(index=False, float_format=lambda value: f"{value:.2f}", na_rep="")
         for table in (shown, found.classes.head(SHOWN), found.clients[columns])

@@ -117,9 +117,9 @@ class Component(Typed):
         return {"name": self.name, **self.options(), **revision}
 
     @classmethod
-    def check_options(cls, raw: Any, where: str = "") -> None:
+    def check_options(cls, raw: Any) -> None:
         """Raise :class:`BadInput` if options are wrong; they may be missing."""
-        cls.read(raw, where, partial=True)
+        cls.read(raw, partial=True)
 
     @classmethod
     def defaults(cls, measures: Mapping[str, float] | None = None) -> dict[str, Any]:

@@ -17,8 +17,9 @@ from noisyfl.data.roots import Roots, located
 
 def read_assignment(
     file: str, roots: Roots, facts: Dataset, names: Callable[[], ImageNames | None] = lambda: None
-) -> tuple[np.ndarray, np.ndarray]:
-    """The client and the sample of each row, int64 [n] each, sorted by client, then by sample.
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """The client and the sample of each row, int64 [n] each, sorted by client, then by sample; and
+    the clients' names by number, none if the file has numbers.
 
     Args:
         file: path of a .csv or .parquet in a data folder, with the columns client and sample; or
@@ -34,7 +35,8 @@ def read_assignment(
     table = OwnTable(located(file, roots, "path"), texts=[COLUMN])
     size = facts.whole or facts.task_size
     with within("path"):
-        client, sample, kept = _columns(table, names, facts)
+        called, client = _clients(table)
+        client, sample, kept = _columns(table, client, names, facts)
     first_rows = np.unique(sample, return_index=True)[1]
     for wrong, words in (
         (client < 0, "client is negative"),
@@ -56,32 +58,49 @@ def read_assignment(
                 "path",
             )
     clients = np.unique(client)
-    if len(lacking := np.flatnonzero(clients != np.arange(len(clients)))):
+    if called and len(clients) < len(called):
+        lacking = np.setdiff1d(np.arange(len(called)), clients)[0]
+        raise BadInput(f"{table.path}: client {called[lacking]} has no training sample", "path")
+    if len(gaps := np.flatnonzero(clients != np.arange(len(clients)))):
         raise BadInput(
-            f"{table.path}: client {lacking[0]} has no sample, and client {clients[-1]} has some; "
-            f"expected numbers from 0 to {len(clients) - 1} for {len(clients)} clients",
+            f"{table.path}: client {gaps[0]} has no sample, and client {clients[-1]} has some; "
+            f"expected numbers from 0 to {len(clients) - 1} for {len(clients)} clients, or names",
             "path",
         )
     sample = kept[sample]
     client, sample = client[sample >= 0], sample[sample >= 0]
     if len(lost := np.setdiff1d(clients, client)):
+        lacking_all = [called[one] if called else str(one) for one in lost.tolist()]
         raise BadInput(
-            f"{table.path}: all samples of client {shortened([*map(str, lost)])} are held out for "
+            f"{table.path}: all samples of client {shortened(lacking_all)} are held out for "
             "validation, expected more samples",
             "path",
         )
     order = np.lexsort((sample, client))
-    return client[order], sample[order]
+    return client[order], sample[order], called
+
+
+def _clients(table: OwnTable) -> tuple[list[str], np.ndarray]:
+    """The clients' names in alphabetical order, none if the file has numbers; and the client of
+    each row, int64 [rows].
+    """
+    values = table.labels("client")
+    if not isinstance(values[0], str):
+        return [], _numbers(table, "client")
+    names, client = np.unique(np.array(values), return_inverse=True)
+    return names.tolist(), client.astype(np.int64)
 
 
 def _columns(
-    table: OwnTable, names: Callable[[], ImageNames | None], facts: Dataset
+    table: OwnTable,
+    client: np.ndarray,
+    names: Callable[[], ImageNames | None],
+    facts: Dataset,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The client and the sample of each row that is of a training image, int64 [rows] each; and
     which sample each of the samples is that the file counts, int64 [n], -1 for those that are held
     out for validation.
     """
-    client = _numbers(table, "client")
     images = table.texts(COLUMN)
     known = names() if facts.whole or images is not None else None
     kept = np.arange(facts.train_size) if known is None else known.rows

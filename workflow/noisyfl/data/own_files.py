@@ -311,14 +311,29 @@ class OwnFiles:
         if noted not in self._known:
             self._watch(*places_of(path, self.roots))
             names = partial(self._names_of, facts)
-            client, sample = read_assignment(path, self.roots, facts, names)
+            client, sample, called = read_assignment(path, self.roots, facts, names)
             content = client.astype("<i8").tobytes() + sample.astype("<i8").tobytes()
             columns = {"client": client, "sample": sample}
             sha256 = self._keep(hashlib.sha256(content).hexdigest(), columns)
             self._call(sha256, title or Path(path).name)
+            if called:
+                write_json(self._names_file(sha256), {"names": called})
             self._known[noted] = (sha256, int(client[-1]) + 1, len(sample))
         found: tuple[str, int, int] = self._known[noted]
         return found
+
+    def client_names(self, partition: Mapping[str, Any]) -> list[str]:
+        """What the clients of a partition are called, by number; none if its file had numbers.
+
+        Args:
+            partition: of a canonical spec.
+        """
+        path = self._names_file(partition.get("sha256", ""))
+        names: list[str] = read_json(path)["names"] if path.is_file() else []
+        return names
+
+    def _names_file(self, sha256: str) -> Path:
+        return self.results.own_file(sha256).with_suffix(".clients.json")
 
     # What is kept.
 

@@ -171,7 +171,12 @@ def audit_runs(
     known = own.image_names(facts.name) if is_own(facts.name) else None
     rows = known.train if known else [f"row {row}" for row in range(len(part.labels))]
     names = [*map(printable, rows)]
-    samples.insert(2, "image", [names[row] for row in samples["sample"]])
+    if called := own.client_names(specs[0]["noisy_partition"]["partition"]):
+        for table in (samples, clients):
+            table.insert(1, "client_name", [called[client] for client in table["client"]])
+    samples.insert(
+        samples.columns.get_loc("sample") + 1, "image", [names[row] for row in samples["sample"]]
+    )
     wrong = _wrong(samples, make_partition(specs[0], own, download))
     scores = {} if wrong is None else scores_of(samples, wrong)
     return Audit(samples, clients, confused, scores, found, names, part)

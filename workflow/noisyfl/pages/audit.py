@@ -77,7 +77,9 @@ def write_pages(
             "back": False,
             "facts": [*about, kind],
             "client_head": CLIENT_HEAD,
-            "clients": [(row["client"], _client_cells(row)) for _, row in clients.iterrows()],
+            "clients": [
+                (row["client"], _called(row), _client_cells(row)) for _, row in clients.iterrows()
+            ],
             "classes": [_class_cells(row) for _, row in confused.head(PAIRS).iterrows()],
             **_shown(samples, ALL, names, picture),
         }
@@ -86,7 +88,7 @@ def write_pages(
         own = samples[samples["client"] == row["client"]]
         cells = zip(CLIENT_HEAD[1:], _client_cells(row), strict=True)
         pages[f"client_{row['client']}.html"] = {
-            "title": f"Client {row['client']}",
+            "title": f"Client {_called(row)}",
             "back": True,
             "facts": [
                 ", ".join(f"{name}: {cell}" for name, cell in cells if cell),
@@ -104,6 +106,11 @@ def write_pages(
     for name, values in pages.items():
         write_text(folder / name, render("audit.html", **values))
     return [folder / name for name in pages]
+
+
+def _called(row: pd.Series) -> str:
+    """The client's name if it has one, else its number."""
+    return str(row.get("client_name", row["client"]))
 
 
 def _class_cells(row: pd.Series) -> list[str]:
@@ -149,7 +156,7 @@ def _cards(
             "suggested": row["suggested_label"],
             "confidence": f"{row['given_probability']:.0%} → {row['suggested_probability']:.0%}",
             "decisions": list(_decisions(row)),
-            "name": f"client {row['client']}, {names[row['sample']]}",
+            "name": f"client {_called(row)}, {names[row['sample']]}",
         }
 
 

@@ -11,22 +11,15 @@ from noisyfl.core.options import BadInput
 VARIABLE = "SNAKEMAKE_OUTPUT_CACHE"
 
 
-def shared_cache() -> Path | None:
-    """The folder that the environment names, or None where it names none.
-
-    Raises:
-        BadInput: runs could not be put there.
-    """
+def check_shared_cache() -> None:
+    """Raise :class:`BadInput` if the environment names a folder in which runs cannot be shared."""
     named = os.environ.get(VARIABLE)
-    if not named:
-        return None
-    wrong = _problem_of(Path(named))
+    wrong = _problem_of(Path(named)) if named else ""
     if wrong:
         raise BadInput(
             f"{VARIABLE}: got {named!r}, expected the absolute path of a folder that you may write "
             f"to, without the sticky bit: {wrong}. Unset it to share no runs"
         )
-    return Path(named)
 
 
 def _problem_of(folder: Path) -> str:
