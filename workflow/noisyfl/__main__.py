@@ -49,6 +49,8 @@ def main() -> None:
         sys.stdout.flush()
     except (BadInput, DamagedArtifact) as error:
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)  # as a shell expects it of Ctrl-C
     except BrokenPipeError:
         # The reader has closed the pipe (`methods | head`); Python would complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -390,6 +390,8 @@ def _places(
     jobs: int | None = None,
     plugins: Sequence[str] = (),
 ) -> Places:
+    if isinstance(plugins, str):
+        raise BadInput(f"plugins: got {plugins!r}, expected a list of files")
     load_plugins(plugins)
     return Places(Path(results), _folders(data), download, device, jobs)
 

@@ -124,7 +124,7 @@ def test_labels_in_another_order_are_refused(tmp_path):
     [
         (
             TRUE[:-1],
-            r"holds int64 \(39,\), expected whole numbers or names of classes, one for each of 40",
+            r"holds int64 \(39,\), expected whole numbers or names, one for each of 40",
         ),
         (TRUE / 2, r"holds float64 \(40,\)"),
         (

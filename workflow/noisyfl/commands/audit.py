@@ -11,7 +11,7 @@ from typing import Any
 from noisyfl.commands.parser import FLAGS
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.audit import Audit, RunsFailed, audit_runs, specs_to_audit, what_to_audit
-from noisyfl.experiments.config import check_folder
+from noisyfl.experiments.config import check_folder, check_writable
 from noisyfl.experiments.places import Places
 
 SHOWN = 10
@@ -39,6 +39,7 @@ def audit_labels(
     kept what they found of each label (train --keep-labels) are trained once more for it.
     """
     check_folder(to, "--to")
+    check_writable(to, "--to")
     places = Places(results, data, download, device, at_once)
     if runs:
         more = bool(methods or setting or like or scale or seeds)
@@ -61,6 +62,7 @@ def audit_labels(
     except RunsFailed as failure:
         sys.exit(str(failure))
     found.write(to)
+    print("\n".join(found.about), end="\n\n")
     print(_text(found))
     if found.scores:
         scores = ", ".join(f"{name} {score:.1%}" for name, score in found.scores.items())

@@ -28,6 +28,25 @@ class _WithDefaults(argparse.ArgumentDefaultsHelpFormatter):
         return super()._get_help_string(action)
 
 
+class _Once(argparse.Action):
+    """Stores an option's value; an option that is given twice is an error, since the first value
+    would make no difference.
+    """
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        assert isinstance(parser, _Command)
+        if option_string is not None and self in parser.given:
+            parser.error(f"{option_string} is given twice")
+        parser.given.add(self)
+        setattr(namespace, self.dest, values)
+
+
 class _IntoSetting(argparse.Action):
     """Puts an option's value into the mapping ``setting``, under the key that ``const`` is."""
 
@@ -38,6 +57,8 @@ class _IntoSetting(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
+        if option_string is not None and self.const in namespace.setting:
+            parser.error(f"{option_string} is given twice")
         namespace.setting = {**namespace.setting, self.const: values}
 
 
@@ -51,6 +72,11 @@ def _number_or_text(text: str) -> float | str:
 
 class _Command(argparse.ArgumentParser):
     """A command; its description is the docstring of the function that it calls."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.register("action", None, _Once)  # what an option without an action does
+        self.given: set[argparse.Action] = set()
 
     def format_help(self) -> str:
         self.description = function_of(self.get_default("command")).__doc__

@@ -213,7 +213,7 @@ def _in_file(file: str) -> Plugin:
     with within("plugins"):
         path = Path(expanded(file))
     if path.suffix != ".py" or not path.is_file():
-        there = "" if path.is_file() else f", and there is none at {path.absolute()}"
+        there = "" if path.exists() else f", and there is none at {path.absolute()}"
         raise BadInput(f"plugins: got {file!r}, expected a Python file{there}")
     module = "noisyfl_plugin_" + re.sub(r"\W", "_", path.stem)
     return Plugin(path.name, "", _digest([path]), (module,), path.resolve())

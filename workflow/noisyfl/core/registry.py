@@ -316,7 +316,10 @@ def parse_component(text: str, where: str = "") -> dict[str, Any]:
     """
     if re.fullmatch(r"\w+(-\w+)+", text[:LONGEST]):  # whoever knows the names suggests one
         return {"name": text}
-    expected = "expected name or name(key=value, ...), such as dirichlet(alpha=0.5, clients=100)"
+    expected = (
+        "expected name or name(key=value, ...) with texts in quotes, such as "
+        'dirichlet(alpha=0.5, clients=100) or images(path="mine")'
+    )
     if len(text) > LONGEST:
         raise BadInput(f"got {len(text):,} characters, {expected}", where=where)
     try:

@@ -231,7 +231,7 @@ def each_once(names: list[T]) -> list[T]:
 
 
 def limits_of(field: FieldInfo) -> dict[str, float]:
-    """The bounds of a field, or of the items of its list or lists, by word ("at least", "above", ...)."""
+    """The bounds of a field, or of the items of its lists, by word ("at least", "above", ...)."""
     metadata = [*field.metadata, *getattr(_item(field.annotation), "__metadata__", ())]
     flat = [one for held in metadata for one in getattr(held, "metadata", [held])]
     return {
@@ -249,7 +249,7 @@ def choices_of(field: FieldInfo) -> tuple[Any, ...] | None:
 
 
 def type_of(field: FieldInfo) -> Any:
-    """The type of a field, or of the items of its list or lists, without null."""
+    """The type of a field, or of the items of its lists, without null."""
     kind = _item(field.annotation)
     return typing.get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
 

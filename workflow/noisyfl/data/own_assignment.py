@@ -34,9 +34,9 @@ def read_assignment(
         raise BadInput(f"got {file!r}, expected a .csv or .parquet file", "path")
     table = OwnTable(located(file, roots, "path"), texts=[COLUMN])
     size = facts.whole or facts.task_size
-    with within("path"):
-        called, client = _clients(table)
-        client, sample, kept = _columns(table, client, names, facts)
+    called, client = _clients(table)
+    rows, sample, kept = _samples(table, names, facts)
+    client = client[rows]
     first_rows = np.unique(sample, return_index=True)[1]
     for wrong, words in (
         (client < 0, "client is negative"),
@@ -51,10 +51,10 @@ def read_assignment(
         (~np.isin(np.arange(len(sample)), first_rows), "sample is there twice"),
     ):
         if wrong.any():
-            row = int(np.argmax(wrong))
+            at = int(np.argmax(wrong))
+            one = called[client[at]] if called else client[at]
             raise BadInput(
-                f"{table.path}, row {row} (client {client[row]}, sample {sample[row]}): its "
-                f"{words}",
+                f"{table.path}, row {rows[at]} (client {one}, sample {sample[at]}): its {words}",
                 "path",
             )
     clients = np.unique(client)
@@ -91,36 +91,34 @@ def _clients(table: OwnTable) -> tuple[list[str], np.ndarray]:
     return names.tolist(), client.astype(np.int64)
 
 
-def _columns(
-    table: OwnTable,
-    client: np.ndarray,
-    names: Callable[[], ImageNames | None],
-    facts: Dataset,
+def _samples(
+    table: OwnTable, names: Callable[[], ImageNames | None], facts: Dataset
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The client and the sample of each row that is of a training image, int64 [rows] each; and
-    which sample each of the samples is that the file counts, int64 [n], -1 for those that are held
-    out for validation.
+    """The rows of training images, int64 [n], and the sample of each, int64 [n]; and which sample
+    each of the samples is that the file counts, -1 for those that are held out for validation.
     """
     images = table.texts(COLUMN)
     known = names() if facts.whole or images is not None else None
     kept = np.arange(facts.train_size) if known is None else known.rows
     if known is not None and images is not None and "sample" not in table.names:
-        found = known.samples(images, str(table.path))
-        return client[found >= 0], found[found >= 0], kept
+        with within("path"):
+            found = known.samples(images, str(table.path))
+        return np.flatnonzero(found >= 0), found[found >= 0], kept
     sample = _numbers(table, "sample")
     if known is not None and images is not None:
         for row, (number, image) in enumerate(zip(sample, images, strict=True)):
             if 0 <= number < len(kept) and not known.fits(number, image):
                 raise BadInput(
                     f"{table.path}, row {row}: sample {number} is {known.name(number)}, and "
-                    f"{COLUMN!r} has {image!r}"
+                    f"{COLUMN!r} has {image!r}",
+                    "path",
                 )
-    return client, sample, kept
+    return np.arange(len(sample)), sample, kept
 
 
 def _numbers(table: OwnTable, name: str) -> np.ndarray:
     values = np.array(table.labels(name))
     if values.dtype.kind != "i":
         kind = "names" if values.dtype.kind in "US" else "numbers that are too large"
-        raise BadInput(f"{table.path}: {name!r} has {kind}, expected whole numbers")
+        raise BadInput(f"{table.path}: {name!r} has {kind}, expected whole numbers", "path")
     return values

@@ -177,7 +177,9 @@ class OwnTable:
         if table.num_columns == 1:  # whose empty lines are rows without a value
             content = pa.BufferReader(self.path.read_bytes().strip(b"\r\n"))
             lines = csv.ParseOptions(ignore_empty_lines=False)
-            table = csv.read_csv(content, parse_options=lines, convert_options=options)
+            # With threads, Arrow aborts a process that ends soon after it.
+            alone = csv.ReadOptions(use_threads=False)
+            table = csv.read_csv(content, alone, lines, options)
         _check_rows(table.num_rows)
 
         def read(name: str, check: Check) -> Column:
@@ -265,8 +267,7 @@ def _check_labels(count: int | None, shape: tuple[int, ...], kind: Any) -> None:
     rows = count or max(shape[:1], default=0)
     if shape not in ((rows,), (rows, 1)) or not fits or not rows:
         raise ValueError(
-            f"holds {kind} {shape}, expected whole numbers or names of classes, "
-            f"one for each of {rows:,} rows"
+            f"holds {kind} {shape}, expected whole numbers or names, one for each of {rows:,} rows"
         )
 
 

@@ -21,6 +21,7 @@ from noisyfl.analysis.frame import write_frame
 from noisyfl.analysis.runs import Run, read_run
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import BadInput, within
+from noisyfl.core.provenance import read_provenance
 from noisyfl.core.registry import parts_of, split_component
 from noisyfl.core.text import printable
 from noisyfl.core.typed import each_once
@@ -94,8 +95,15 @@ class Audit:
             with replacing(folder / f"{name}.csv") as draft:
                 table.to_csv(draft, index=False)
             write_frame(folder / f"{name}.parquet", table)
-        about = [f"{describe_run(run.spec)} (run {run.id})" for run in self.runs]
-        write_pages(folder, *frames, self.names, self.picture, about)
+        write_pages(folder, *frames, self.names, self.picture, self.about)
+
+    @property
+    def about(self) -> list[str]:
+        """A line on each run."""
+        return [
+            f"{describe_run(run.spec)} (run {run.id}, test accuracy {run.accuracies[-1]:.1%})"
+            for run in self.runs
+        ]
 
 
 def specs_to_audit(
@@ -113,7 +121,9 @@ def specs_to_audit(
     if isinstance(runs, str):
         raise BadInput(f"{where}: got {runs!r}, expected a list of ids")
     if more:
-        raise BadInput(f"{where}: expected either runs, or a method and its setting")
+        called = [run for run in runs if split_component(run, "run")[0] in catalogue()]
+        hint = f"; {called[0]} is a method, so give it as one" if called else ""
+        raise BadInput(f"{where}: expected either runs, or a method and its setting{hint}")
     with within(where):
         each_once([*runs])
     return [_spec(run, places) for run in runs]
@@ -151,7 +161,7 @@ def audit_runs(
 
     Args:
         say: takes a line for each run that was trained.
-        warn: takes a line for each run that diverged.
+        warn: takes a line for each run that diverged, or that has learnt next to nothing.
 
     Raises:
         BadInput: the runs have no clients, or not the same, or all diverged.
@@ -162,6 +172,7 @@ def audit_runs(
     _train([places.job(spec, keep_labels=True) for spec in specs], places, say)
     ids = map(identity, specs)
     found = not_diverged([read_run(run, places.results.run(run)) for run in ids], warn)
+    _warn_of_chance(found, warn)
     judgements = read_label_judgements(found)
     facts = dataset(specs[0]["noisy_partition"]["dataset"])
     samples = samples_of(judgements, facts.classes)
@@ -174,9 +185,8 @@ def audit_runs(
     if called := own.client_names(specs[0]["noisy_partition"]["partition"]):
         for table in (samples, clients):
             table.insert(1, "client_name", [called[client] for client in table["client"]])
-    samples.insert(
-        samples.columns.get_loc("sample") + 1, "image", [names[row] for row in samples["sample"]]
-    )
+    after_sample = [*samples.columns].index("sample") + 1
+    samples.insert(after_sample, "image", [names[row] for row in samples["sample"]])
     wrong = _wrong(samples, make_partition(specs[0], own, download))
     scores = {} if wrong is None else scores_of(samples, wrong)
     return Audit(samples, clients, confused, scores, found, names, part)
@@ -201,7 +211,12 @@ def _spec(run: str, places: Places) -> dict[str, Any]:
     """
     spec = read_spec(run, places.files(run))
     if not has_labels(run, places.results.run(run)):
-        check_run(spec, run)
+        try:
+            check_run(spec, run)
+        except BadInput as error:
+            if not (plugins := read_provenance(places.files(run).provenance, run).plugins):
+                raise
+            raise BadInput(f"{error}; it needs the plugins {', '.join(plugins)}") from None
     return spec
 
 
@@ -268,6 +283,17 @@ def _train(jobs: Sequence[TrainingJob], places: Places, say: Callable[[str], obj
         say(f"{done} of {len(missing)} runs trained: {describe_run(job.spec)}")
     if failures:
         raise RunsFailed("\n".join(failures))
+
+
+def _warn_of_chance(runs: Sequence[Run], warn: Callable[[str], object]) -> None:
+    """Warn of runs whose models are hardly better than guesses."""
+    for run in runs:
+        chance = 1 / len(dataset(run.spec["noisy_partition"]["dataset"]).classes)
+        if run.accuracies[-1] <= min(1.5 * chance, chance + 0.05):
+            warn(
+                f"{describe_run(run.spec)} has a test accuracy of {run.accuracies[-1]:.1%}, which "
+                "is little more than chance: what it says of labels is worth nothing"
+            )
 
 
 def not_diverged(runs: Sequence[Run], warn: Callable[[str], object]) -> list[Run]:

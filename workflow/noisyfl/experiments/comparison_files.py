@@ -12,7 +12,7 @@ from noisyfl.core.artifacts import write_text
 from noisyfl.core.options import BadInput
 from noisyfl.core.plugins import loaded_files
 from noisyfl.experiments.comparison import MethodComparison
-from noisyfl.experiments.config import check_config
+from noisyfl.experiments.config import check_config, check_writable
 from noisyfl.experiments.places import Places
 from noisyfl.specs.descriptions import (
     CellDescription,
@@ -42,6 +42,7 @@ def check_target(path: Path) -> None:
     for file in (path, path.with_suffix("") / f"{path.stem}.yaml"):
         if file.exists() and not (path.exists() and NOTE in path.read_text(encoding="utf-8")):
             raise BadInput(f"{file}: it exists, and was not written by noisyfl compare")
+    check_writable(path, "save")
     check_config({"scale": path.stem, "experiments": [path.stem]}, str(path))
 
 

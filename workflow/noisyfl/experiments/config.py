@@ -6,6 +6,7 @@ What can be checked by itself is checked while it is read, before any job starts
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -98,6 +99,14 @@ def check_file(path: Path, where: str) -> None:
     check_folder(path.parent, where, to_be_made=False)
     if path.is_dir():
         raise BadInput(f"{where}: got {str(path)!r}, expected a file, and it is a folder")
+    check_writable(path, where)
+
+
+def check_writable(path: Path, where: str) -> None:
+    """Raise :class:`BadInput` if what is to be written there cannot be."""
+    there = next(one for one in (path, *path.absolute().parents) if one.exists())
+    if not os.access(there, os.W_OK):
+        raise BadInput(f"{where}: got {str(path)!r}, and {there} may not be written to")
 
 
 def _fit_for_reports(path: Path) -> Path:

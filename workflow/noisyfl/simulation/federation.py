@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, kind_of
 from noisyfl.core.randomness import stream
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.simulation.client_side import ClientSide
@@ -196,12 +196,17 @@ class Federation:
         """Write down what the method estimates of a client in this round.
 
         Raises:
-            BadInput: an estimate has the name of one of :data:`CLIENT_COLUMNS`.
+            BadInput: an estimate has the name of one of :data:`CLIENT_COLUMNS`, or is no number.
         """
         if taken := estimates.keys() & CLIENT_COLUMNS.keys():
             known = ", ".join(CLIENT_COLUMNS)
             raise BadInput(f"report: got {min(taken)}, expected another name than {known}")
-        numbers = {k: v if isinstance(v, int | float) else v.item() for k, v in estimates.items()}
+        numbers: dict[str, float] = {}
+        for name, value in estimates.items():
+            number = value.item() if hasattr(value, "item") else value
+            if not isinstance(number, int | float):
+                raise BadInput(f"report: got {name} = {kind_of(value)}, expected a number")
+            numbers[name] = number
         self.records.estimates[client.id].update(numbers)
 
     def report_selection(self, client: Client, flags: torch.Tensor) -> None:

@@ -66,8 +66,10 @@ def _check_new(name: str, path: Path) -> None:
             f"new-method: got {name!r}, expected small letters, digits and underscores, such as "
             "fedexample"
         )
-    if name in methods() or path.exists():
-        raise BadInput(f"new-method: a method, file or folder is already called {name!r}: {path}")
+    if name in methods():
+        raise BadInput(f"new-method: got {name!r}, and a method is called so already")
+    if path.exists():
+        raise BadInput(f"new-method: got {name!r}, and there is {path} already")
 
 
 def _write(path: Path, template: Path, name: str) -> None:

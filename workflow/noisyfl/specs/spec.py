@@ -228,7 +228,7 @@ def plugins_of(spec: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """
     classes = [
         MODELS.get(spec["model"]["name"]),
-        *(methods()[p["name"]] for p in parts_of(spec["method"])),
+        *(find(methods(), p["name"], "method") for p in parts_of(spec["method"])),
     ]
     return facts_of([*component_modules(spec["noisy_partition"]), *map(module_of, classes)])
 
