@@ -97,6 +97,10 @@ METHODS = {
     "fedelr": ("sky", "long-short"),
     "fedned": ("green", "long-short"),
     "fedgr": ("blue", "long-short"),
+    "fedexp": ("black", "dashed"),
+    "feddecorr": ("blue", "dash-dot-dot"),
+    "moon": ("vermilion", "dotted"),
+    "dynamic_bootstrapping": ("purple", "pairs"),
 }
 """The colour and the dashes of each method."""
 
