@@ -22,6 +22,10 @@ MODULES = {
     "sinagh72/FedSIR": ("fedsir",),
     "Tianjoker/FedRG": ("fedrg",),
     "fushuhao6/Attack-Resistant-Federated-Learning": ("arfl",),
+    "Divyansh03/FedExP": ("fedexp",),
+    "bytedance/FedDecorr": ("feddecorr",),
+    "QinbinLi/MOON": ("moon",),
+    "PaulAlbert31/LabelNoiseCorrection": ("dynamic_bootstrapping",),
 }
 """By repository, the modules here."""
 

@@ -70,6 +70,25 @@ def test_the_received_model_answers_in_evaluation_mode_while_the_other_trains(nu
     assert all(module.training for module in nets)
 
 
+def test_another_model_answers_in_evaluation_mode_while_this_one_trains():
+    nets, others, images = networks(), networks(), torch.rand(4, 3, 8, 8)
+    with torch.no_grad():
+        for value in others.parameters():
+            value.add_(0.01)
+    model = LocalModel(nets, state(nets), "float32")
+    before = state(nets)
+    for held in (state(others), before):
+        others.load_state_dict(held)
+        expected = others.eval().outputs(images, 1, "float32")
+        answer = model.look_as(held, images, 1)
+        assert torch.equal(answer.features, expected.features)
+        assert torch.equal(answer.logits, expected.logits)
+        assert not answer.features.requires_grad
+    assert (model.forward, model.backward) == (8, 0)
+    assert all(torch.equal(value, before[name]) for name, value in nets.state_dict().items())
+    assert all(module.training for module in nets)
+
+
 def test_what_is_received_next_is_asked_next():
     nets, others, images = networks(), networks(), torch.rand(2, 3, 8, 8)
     model = LocalModel(nets, state(nets), "float32")

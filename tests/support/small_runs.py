@@ -17,6 +17,7 @@ SMALL = defaultdict(
         "coteaching": {"ramp_rounds": 2},
         "coteaching_plus": {"ramp_rounds": 2, "warm_up_rounds": 2},
         "dividemix": {"ramp_rounds": 2, "warm_up_rounds": 3},
+        "dynamic_bootstrapping": {"guided_rounds": 1, "hard_round": 6, "warm_up_rounds": 3},
         "fedcni": {"aggregation_round": 3, "mixup_alpha": 0.5, "pseudo_label_round": 3},
         "fedcorr": {"finetuning_rounds": 2, "preprocessing_iterations": 2, "relabel_ratio": 0.35},
         "feddiv": {"warm_up_rounds": 3},

@@ -33,8 +33,11 @@ COLOURS = {
 }
 """Okabe and Ito's palette, without its yellow, which is lost on white."""
 
-MARKERS = (("o", 4.2), ("s", 4), ("^", 4.8), ("D", 3.8), ("v", 4.8), ("P", 5.4), ("*", 7))
-"""Markers, as many as colours, and their sizes in points, by which all look equally large."""
+MARKERS = (
+    *(("o", 4.2), ("s", 4), ("^", 4.8), ("D", 3.8), ("v", 4.8), ("P", 5.4), ("*", 7)),
+    ("X", 5.2),
+)
+"""Markers, as many as dashes, and their sizes in points, by which all look equally large."""
 
 DASHES: dict[str, Any] = {
     "solid": "-",
@@ -44,6 +47,7 @@ DASHES: dict[str, Any] = {
     "long": (5, (9, 2)),
     "dash-dot-dot": (0, (5, 1, 1, 1, 1, 1)),
     "long-short": (0, (9, 1.5, 3, 1.5)),
+    "pairs": (0, (3, 1, 3, 4)),
 }
 
 METHODS = {
@@ -93,6 +97,10 @@ METHODS = {
     "fedelr": ("sky", "long-short"),
     "fedned": ("green", "long-short"),
     "fedgr": ("blue", "long-short"),
+    "fedexp": ("black", "dashed"),
+    "feddecorr": ("blue", "dash-dot-dot"),
+    "moon": ("vermilion", "dotted"),
+    "dynamic_bootstrapping": ("purple", "pairs"),
 }
 """The colour and the dashes of each method."""
 

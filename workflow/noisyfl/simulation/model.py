@@ -107,6 +107,7 @@ class LocalModel:
         self._networks = networks
         self._start = received
         self._start_networks: Networks | None = None
+        self._other_networks: Networks | None = None
         self._precision = precision
 
     def receive(self, weights: Weights) -> None:
@@ -136,6 +137,22 @@ class LocalModel:
         outputs = self._networks.outputs(images, network, self._precision)
         module.train()
         return outputs
+
+    @torch.no_grad()
+    def look_as(self, weights: Weights, images: Tensor, network: int = 0) -> Outputs:
+        """The outputs of a network with other weights than the trained ones, such as an earlier
+        model's, in evaluation mode and without a gradient.
+
+        Args:
+            weights: all weights of a model, buffers included; they are not copied.
+            images: normalised, float [n, channels, height, width].
+            network: which of the model's.
+        """
+        self.forward += len(images)
+        if self._other_networks is None:
+            self._other_networks = copy.deepcopy(self._networks).requires_grad_(False).eval()
+        self._other_networks.load_state_dict(weights, assign=True)
+        return self._other_networks.outputs(images, network, self._precision)
 
     @torch.no_grad()
     def _answer(self, images: Tensor, network: int) -> Outputs:
