@@ -20,7 +20,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.experiments.audit import not_diverged
+from noisyfl.experiments.audit import not_diverged, warn_of_chance
 from small_runs import spec_of
 
 CLIENTS, WRONG, TRAIN = 5, 5, 1_400
@@ -203,6 +203,16 @@ def test_the_runs_that_did_not_diverge_are_audited():
     assert said[0].startswith("fedavg on digits")
 
 
+def test_a_run_that_has_learnt_next_to_nothing_is_told():
+    runs = [SimpleNamespace(accuracies=[0.5, last], spec=spec_of("fedavg")) for last in (0.14, 0.2)]
+    said = []
+    warn_of_chance(runs, said.append)
+    assert [line.partition(" has ")[2] for line in said] == [
+        "a test accuracy of 14.0%, which is little more than chance: what it says of labels is "
+        "worth nothing"
+    ]
+
+
 @pytest.mark.slow
 def test_seeds_share_clients_from_a_file_and_file_names_may_be_of_any_bytes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -238,6 +248,10 @@ def test_seeds_share_clients_from_a_file_and_file_names_may_be_of_any_bytes(tmp_
         (
             ["--seeds", "2"],
             "fedrn(warm_up_rounds=4) on digits, dirichlet(clients=20, alpha=0.5), no label noise, ",
+        ),
+        (
+            ["fedavg", "--data", "digits"],
+            "RUN: expected either runs, or a method and its setting; fed",
         ),
         (["0123456789abcdef", "--seeds", "2"], "RUN: expected either runs, or a method"),
         (["--data", "digits", "--seeds", "0"], "--seeds: got 0, expected a whole number from 1"),

@@ -48,6 +48,26 @@ def test_a_bad_argument_is_told_in_a_line(scale, monkeypatch, words, said):
     assert "\n" not in ended.value.code
 
 
+@pytest.mark.parametrize("words", ["--seeds 1 --seeds 2", "--data digits --level 0.1 --data mnist"])
+def test_an_option_that_is_given_twice_is_an_error(words, capsys):
+    with pytest.raises(SystemExit):
+        parser().parse_args(["compare", "fedavg", *words.split()])
+    option = words.split()[0]
+    assert capsys.readouterr().err.endswith(f"error: {option} is given twice\n")
+    twice = parser().parse_args(["audit", "--method", "fedavg", "--method", "gce"])
+    assert twice.methods == ["fedavg", "gce"]
+
+
+def test_what_cannot_be_written_is_refused_before_training(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    for words in ("compare fedavg --csv a.csv", "compare fedavg --save a.yaml", "audit"):
+        monkeypatch.setattr(sys, "argv", ["noisyfl", *words.split()])
+        with pytest.raises(SystemExit, match=r"got '\w+(\.\w+)?', and .* may not be written to"):
+            main()
+    assert not (tmp_path / "results").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "name", "items"),
     [

@@ -158,6 +158,11 @@ def test_clients_have_the_images_that_the_file_names(own, tmp_path, write):
     write(tmp_path / "moved", ["client", "image", "sample"], moved)
     with pytest.raises(BadInput, match=r"moved.*, row 0: sample 1 is .*png, and 'image' has"):
         own.clients(file.replace("sites", "moved"), facts)
+    # An error names the row of the file, of whose images some are in the test part.
+    in_training = next(row for row in rows if any(name.endswith(row[1]) for name in names))
+    write(tmp_path / "twice", ["client", "image"], [*rows, in_training])
+    with pytest.raises(BadInput, match=rf"row {len(rows)} \(client \d, .*there twice"):
+        own.clients(file.replace("sites", "twice"), facts)
 
 
 def test_names_are_those_of_the_folder_that_was_asked_for(own, tmp_path):

@@ -24,16 +24,23 @@ def tracked_run():
     return REPRODUCED.run(next(m.name for m in members if m.parent.name == "runs")).folder
 
 
+@pytest.mark.parametrize("part", ["dataset", "method"])
 @pytest.mark.parametrize("recorded", [{}, {"stripes.py": {"sha256": "0" * 64}}])
-def test_a_run_of_a_component_that_is_not_loaded_does_not_hide_others(tmp_path, capsys, recorded):
+def test_a_run_of_a_component_that_is_not_loaded_does_not_hide_others(
+    tmp_path, capsys, recorded, part
+):
     tracked = tracked_run()
     spec = json.loads((tracked / "spec.json").read_text())
     provenance = json.loads((tracked / "provenance.json").read_text())
     shutil.copytree(tracked, tmp_path / "runs" / tracked.name)
-    spec["noisy_partition"]["dataset"] = "stripes"
+    if part == "dataset":
+        spec["noisy_partition"]["dataset"] = "stripes"
+    else:
+        spec["method"] = {**spec["method"], "name": "stripes"}
     other = Results(tmp_path).run(identity(spec))
     write_json(other.spec, spec)
-    write_provenance(other.provenance, {**provenance, "run": identity(spec), "plugins": recorded})
+    made = {"run": identity(spec), "plugins": recorded, "source_digest": source_digest()}
+    write_provenance(other.provenance, {**provenance, **made})
     if recorded:
         list_runs(tmp_path)
     else:

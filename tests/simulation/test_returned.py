@@ -114,6 +114,8 @@ def test_an_estimate_does_not_take_the_name_of_a_column():
     federation = SimpleNamespace(records=Records())
     with pytest.raises(BadInput, match="report: got round, expected another name than round, cli"):
         Federation.report(federation, CLIENT, round=1)
+    with pytest.raises(BadInput, match="report: got level = 'high', expected a number"):
+        Federation.report(federation, CLIENT, level="high")
 
 
 def test_numbers_of_numpy_are_written_down(data, tmp_path):

@@ -30,7 +30,7 @@ def blocks(language):
 
 
 IMAGES, NOISE = blocks("python")
-EXPERIMENT, SCALE = blocks("yaml")
+EXPERIMENT, SCALE, MATRIX = blocks("yaml")
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +126,10 @@ def test_the_table_comes_out(tmp_path):
     done = run(f"snakemake {train.relative_to(folder)} --cores 1 --configfile=config/mine.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
     assert train.read_bytes() == before
+
+
+def test_a_matrix_of_three_classes():
+    noise = LABEL_NOISES.build(yaml.safe_load(MATRIX)["label_noise"], "label_noise")
+    (given,) = noise.flip([np.repeat([0, 1, 2], 1000)], np.zeros(1), Context(DATASETS["digits"], 1))
+    counts = [np.bincount(given[true : true + 1000], minlength=3) for true in (0, 1000, 2000)]
+    assert np.array(counts) == pytest.approx(1000 * np.array(noise.rows), abs=50)

@@ -121,7 +121,7 @@ def specs_to_audit(
     if isinstance(runs, str):
         raise BadInput(f"{where}: got {runs!r}, expected a list of ids")
     if more:
-        called = [run for run in runs if split_component(run, "run")[0] in catalogue()]
+        called = [run for run in runs if run.partition("(")[0] in catalogue()]
         hint = f"; {called[0]} is a method, so give it as one" if called else ""
         raise BadInput(f"{where}: expected either runs, or a method and its setting{hint}")
     with within(where):
@@ -172,7 +172,7 @@ def audit_runs(
     _train([places.job(spec, keep_labels=True) for spec in specs], places, say)
     ids = map(identity, specs)
     found = not_diverged([read_run(run, places.results.run(run)) for run in ids], warn)
-    _warn_of_chance(found, warn)
+    warn_of_chance(found, warn)
     judgements = read_label_judgements(found)
     facts = dataset(specs[0]["noisy_partition"]["dataset"])
     samples = samples_of(judgements, facts.classes)
@@ -285,7 +285,7 @@ def _train(jobs: Sequence[TrainingJob], places: Places, say: Callable[[str], obj
         raise RunsFailed("\n".join(failures))
 
 
-def _warn_of_chance(runs: Sequence[Run], warn: Callable[[str], object]) -> None:
+def warn_of_chance(runs: Sequence[Run], warn: Callable[[str], object]) -> None:
     """Warn of runs whose models are hardly better than guesses."""
     for run in runs:
         chance = 1 / len(dataset(run.spec["noisy_partition"]["dataset"]).classes)
