@@ -88,7 +88,7 @@ def write_pages(
         own = samples[samples["client"] == row["client"]]
         cells = zip(CLIENT_HEAD[1:], _client_cells(row), strict=True)
         pages[f"client_{row['client']}.html"] = {
-            "title": f"Client {_called(row)}",
+            "title": _called(row),
             "back": True,
             "facts": [
                 ", ".join(f"{name}: {cell}" for name, cell in cells if cell),
@@ -109,8 +109,8 @@ def write_pages(
 
 
 def _called(row: pd.Series) -> str:
-    """The client's name if it has one, else its number."""
-    return str(row.get("client_name", row["client"]))
+    """What a page calls a client."""
+    return str(row.get("client_name", f"Client {row['client']}"))
 
 
 def _class_cells(row: pd.Series) -> list[str]:
@@ -156,7 +156,7 @@ def _cards(
             "suggested": row["suggested_label"],
             "confidence": f"{row['given_probability']:.0%} → {row['suggested_probability']:.0%}",
             "decisions": list(_decisions(row)),
-            "name": f"client {_called(row)}, {names[row['sample']]}",
+            "name": f"{_called(row)}, {names[row['sample']]}",
         }
 
 
