@@ -1,8 +1,8 @@
 """Does it help to correct the labels that an audit suspects? Train on given and corrected labels.
 
 Ten skewed sites have 3,000 images of Fashion-MNIST, of which 30 % have a wrong label. The default
-audit looks for these; then FedAvg and FedCorr are trained on the labels as given, as corrected, and
-without the suspected samples. Test labels are right.
+audit looks for these; then FedAvg and FedCorr are trained on the labels as given, as corrected,
+without the suspected samples, and on the right ones. Test labels are right.
 
     python -m benchmarks.corrected data results/corrected
 
@@ -73,6 +73,7 @@ def measure(folder: Path, images: Path, kind: str, seed: int) -> dict[str, Any]:
     found = noisyfl.audit(partition='file(path="sites.csv")', **setting).samples
     found.to_csv(folder / "samples.csv", index=False)
     found[~found["suspected"]].to_csv(folder / "kept.csv", index=False)
+    pd.DataFrame({"label": true}).to_csv(folder / "true.csv", index=False)
     right = true[found["sample"]].astype(str)
     measured: dict[str, Any] = {
         "noise": kind,
@@ -81,10 +82,12 @@ def measure(folder: Path, images: Path, kind: str, seed: int) -> dict[str, Any]:
         "wrong after": (found["corrected_label"].astype(str) != right).mean(),
     }
     corrected = 'file(path="samples.csv", key="corrected_label")'
+    every = 'file(path="sites.csv")'
     for name, partition, labels in (
-        ("given", 'file(path="sites.csv")', "none"),
-        ("corrected", 'file(path="sites.csv")', corrected),
+        ("given", every, "none"),
+        ("corrected", every, corrected),
         ("kept", 'file(path="kept.csv")', "none"),
+        ("right", every, 'file(path="true.csv", key="label")'),
     ):
         frame = noisyfl.compare(
             METHODS, seeds=1, partition=partition, label_noise=labels, **setting
