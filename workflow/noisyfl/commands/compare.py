@@ -1,4 +1,4 @@
-"""The command that compares methods in one setting, and what it shares with the notebook."""
+"""The command that compares methods in one setting."""
 
 from __future__ import annotations
 
