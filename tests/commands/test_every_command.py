@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from noisyfl.__main__ import main
-from noisyfl.commands.parser import function_of, parser
+from noisyfl.commands.arguments import function_of
+from noisyfl.commands.parser import parser
 
 
 @pytest.mark.slow

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from noisyfl.commands.parser import function_of, parser
+from noisyfl.commands.arguments import function_of
+from noisyfl.commands.parser import parser
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.options import BadInput, permitted, within
 from noisyfl.core.plugins import load as load_plugins

@@ -4,106 +4,16 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
-from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import noisyfl
-from noisyfl.core.options import BadInput
+from noisyfl.commands.arguments import Command, IntoSetting, WithDefaults, number_or_text
 from noisyfl.core.places import ROOT
 from noisyfl.experiments.config import EXECUTORS, TRACKERS
 
 CONFIG = ROOT / "config" / "config.yaml"
 """The scale that commands and Snakemake use if none is named."""
-
-
-class _WithDefaults(argparse.ArgumentDefaultsHelpFormatter):
-    """Help that adds the default unless the text has it, or there is none."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        if not action.default or "(default" in (action.help or ""):
-            return action.help
-        return super()._get_help_string(action)
-
-
-class _Once(argparse.Action):
-    """Stores an option's value; an option that is given twice is an error, since the first value
-    would make no difference.
-    """
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        assert isinstance(parser, _Command)
-        if option_string is not None and self in parser.given:
-            parser.error(f"{option_string} is given twice")
-        parser.given.add(self)
-        setattr(namespace, self.dest, values)
-
-
-class _IntoSetting(argparse.Action):
-    """Puts an option's value into the mapping ``setting``, under the key that ``const`` is."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        if option_string is not None and self.const in namespace.setting:
-            parser.error(f"{option_string} is given twice")
-        namespace.setting = {**namespace.setting, self.const: values}
-
-
-def _number_or_text(text: str) -> float | str:
-    """A level: a number, or a component such as ``bernoulli_uniform(rho=0.6, tau=0.5)``."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-class _Command(argparse.ArgumentParser):
-    """A command; its description is the docstring of the function that it calls."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.register("action", None, _Once)  # what an option without an action does
-        self.given: set[argparse.Action] = set()
-
-    def format_help(self) -> str:
-        self.description = function_of(self.get_default("command")).__doc__
-        return super().format_help()
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Also accept the items of a list after an option, as in ``compare fedavg --rounds 4 gce``,
-        which argparse takes for unknown arguments.
-        """
-        found, left = super().parse_known_args(args, namespace)
-        for action in self._get_positional_actions():
-            if action.nargs in ("*", "+") and not any(word.startswith("-") for word in left):
-                items = [self._get_value(action, word) for word in left]
-                setattr(found, action.dest, [*(getattr(found, action.dest) or ()), *items])
-                left = []
-        return found, left
-
-
-def function_of(command: str) -> Callable[..., None]:
-    """The function ``module.name`` of :mod:`noisyfl.commands`; importing it may take seconds."""
-    module, name = command.split(".")
-    try:
-        found = import_module(f"noisyfl.commands.{module}")
-    except BadInput as error:  # the file of a method that cannot be imported, and its line
-        sys.exit(f"error: {error}")
-    function: Callable[..., None] = getattr(found, name)
-    return function
 
 
 SETTING: tuple[tuple[str, str, Any, str, str], ...] = (
@@ -114,7 +24,7 @@ SETTING: tuple[tuple[str, str, Any, str, str], ...] = (
     ("--clients", "clients", int, "N", "number of clients"),
     ("--partition", "partition", str, "PARTITION", "iid, 'dirichlet(alpha=0.5)', ..."),
     ("--noise", "label_noise", str, "NOISE", "symmetric, pair, human, none, ..."),
-    ("--level", "noise_level", _number_or_text, "LEVEL", "share of wrong labels, or a level "
+    ("--level", "noise_level", number_or_text, "LEVEL", "share of wrong labels, or a level "
      "such as 'bernoulli_uniform(rho=0.6, tau=0.5)'"),
     ("--model", "model", str, "MODEL", "cnn, resnet18, ..."),
     ("--augmentation", "augmentation", str, "NAME", "none, crop_flip, ..."),
@@ -142,7 +52,7 @@ def _add_setting(command: argparse.ArgumentParser, seeds: str) -> None:
         command.add_argument(
             flag,
             dest="setting",
-            action=_IntoSetting,
+            action=IntoSetting,
             const=key,
             type=kind,
             metavar=metavar,
@@ -174,14 +84,14 @@ def parser() -> argparse.ArgumentParser:
         description="Commands that work without Snakemake. COMMAND --help shows an example.",
     )
     parser.add_argument("--version", action="version", version=f"noisyfl {noisyfl.__version__}")
-    adding = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
+    adding = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Command)
 
     def add(name: str, command: str, summary: str, example: str) -> argparse.ArgumentParser:
         added = adding.add_parser(
             name,
             help=summary,
             epilog=f"example: python -m noisyfl {example}",
-            formatter_class=_WithDefaults,
+            formatter_class=WithDefaults,
             allow_abbrev=False,  # --seed is not --seeds
         )
         added.set_defaults(command=command)
