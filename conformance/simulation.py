@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from noisyfl.data.augmentation.augment import Draws
 from noisyfl.data.noisy_partition import ClientSamples, NoisyPartition
 from noisyfl.methods import METHODS
-from noisyfl.models.cnn import ConvNet
+from noisyfl.models.model import BodyNet
 from noisyfl.simulation import client_side
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.federation import Federation
@@ -28,7 +28,7 @@ CLASSES, WIDTH, SHAPE = 4, 6, (1, 3, 3)
 images."""
 
 
-class Small(ConvNet):
+class Small(BodyNet):
     """A network whose weights are few enough to be recorded, with batch normalisation.
 
     Args:

@@ -174,7 +174,7 @@ def test_names_of_an_audit_may_be_read_as_labels_and_clients(audited, monkeypatc
     folder, _ = audited
     monkeypatch.chdir(folder)
     own = OwnFiles(Path("data"), Path("results"))
-    facts = own.images(RequestedImages(path="mine/train.csv", test="mine/test.csv"))
+    facts = own.read(RequestedImages(path="mine/train.csv", test="mine/test.csv"))
     path = str(folder / "audit" / "samples.csv")
     kept = own.load(own.labels(path, "given_label", facts))["label"]
     part = read_part(own.results.data(facts.name, "train"))

@@ -108,9 +108,9 @@ def test_what_is_exported_is_a_data_set_of_ones_own(exported, tmp_path):
     folder, partition, parts = exported
     own = OwnFiles(folder.parent, tmp_path)
     wanted = RequestedImages(path="out", label="true_label", given="label")
-    known = own.images(wanted).own
+    known = own.read(wanted).own
     assert (known["train_size"], known["test_size"]) == (len(parts["train"].labels), 360)
-    kept = own.load(own.images(wanted).given)["label"]
+    kept = own.load(own.read(wanted).given)["label"]
     assert kept.tolist() == np.concatenate([c.given_label for c in partition.clients]).tolist()
 
 

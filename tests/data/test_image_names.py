@@ -13,6 +13,7 @@ import own_sets
 from noisyfl.core.options import BadInput
 from noisyfl.data.own_files import OwnFiles
 from own_sets import CLASSES, spec, wanted
+from small_partitions import canonical_of
 
 SHARE = "images(path='folder/train', test_share=0.25)"
 
@@ -55,7 +56,7 @@ def labels(own, dataset, file):
     """The given labels of a dataset's training samples, by the last parts of their names."""
     made = spec(dataset, own, f"file(path='{file}', key='given')", None)
     kept = own.load(made["label_noise"]["sha256"])
-    names = own.image_names(own.images(wanted(dataset)).name).train
+    names = own.image_names(own.read(wanted(dataset)).name).train
     parts = ["/".join(name.split("/")[-2:]) for name in names]
     assert {**kept, "label": 0}.keys() == {"label", "clean_label"}
     return dict(zip(parts, [CLASSES[label] for label in kept["label"]], strict=True))
@@ -79,7 +80,7 @@ def test_labels_are_those_of_the_images_that_the_file_names(own, tmp_path, datas
 @pytest.mark.parametrize("make", [own_sets.as_npz, own_sets.as_parquet])
 def test_images_without_files_have_the_names_that_an_audit_writes(tmp_path, make):
     text, own = make(tmp_path), OwnFiles(tmp_path, tmp_path / "results")
-    names = own.image_names(own.images(wanted(text)).name).train
+    names = own.image_names(own.read(wanted(text)).name).train
     rows = list(zip(names, own_sets.given_labels(), own_sets.arrays()["train"][1], strict=True))
     as_csv(tmp_path / "labels", ["image", "given", "clean_label"], rows[::-1])
     made = spec(text, own, "file(path='labels.csv', key='given')", None)
@@ -140,7 +141,7 @@ def test_a_name_that_fits_several_images_is_an_error(tmp_path):
 def test_clients_have_the_images_that_the_file_names(own, tmp_path, write):
     rows = [(number % 3, image) for number, (image, *_) in enumerate(listed())]
     file = write(tmp_path / "sites", ["client", "image"], rows)
-    facts = own.images(wanted(SHARE))
+    facts = own.read(wanted(SHARE))
     sha256, clients, samples = own.clients(file, facts)
     kept, names = own.load(sha256), own.image_names(facts.name).train
     assert (clients, samples) == (3, 18)
@@ -168,7 +169,7 @@ def test_clients_have_the_images_that_the_file_names(own, tmp_path, write):
 def test_names_are_those_of_the_folder_that_was_asked_for(own, tmp_path):
     shutil.copytree(tmp_path / "folder", tmp_path / "copy")
     for path in ("folder", "copy", "folder"):
-        name = own.images(wanted(f"images(path='{path}')")).name
+        name = own.read(wanted(f"images(path='{path}')")).name
         assert own.image_names(name).train[0] == str(tmp_path / path / "train/ant/000.png")
     # Nothing asked for: what was read last, unless it has changed.
     assert "/copy/" in OwnFiles(tmp_path, own.results.root).image_names(name).train[0]
@@ -185,7 +186,7 @@ def test_names_are_those_of_the_folder_that_was_asked_for(own, tmp_path):
 def test_lost_parts_are_read_from_any_folder_that_holds_them(own, tmp_path):
     shutil.copytree(tmp_path / "folder", tmp_path / "copy")
     for path in ("folder", "copy"):
-        name = own.images(wanted(f"images(path='{path}')")).name
+        name = own.read(wanted(f"images(path='{path}')")).name
     shutil.rmtree(tmp_path / "copy")
     train = own.results.data(name, "train")
     train.unlink()
@@ -202,3 +203,22 @@ def test_a_file_that_is_replaced_by_one_of_its_size_and_time_is_noticed(own, tmp
     (tmp_path / file).write_bytes((tmp_path / file).read_bytes()[::-1])
     os.utime(tmp_path / file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert own.stale(own.stamps, own.fingerprints)
+
+
+def test_a_list_of_images_may_say_their_sites(tmp_path):
+    own_sets.as_folder(tmp_path)
+    sites = ["east", "west", "west"] * 8
+    rows = [
+        (f"folder/train/{image}", label, site)
+        for (image, _, label), site in zip(listed(), sites, strict=True)
+    ]
+    as_csv(tmp_path / "list", ["image", "label", "site"], rows)
+    own, text = OwnFiles(tmp_path, tmp_path / "results"), "images(path='list.csv', test_share=0.25)"
+    given = {"dataset": text, "partition": "file(path='list.csv', column='site')", "seed": 1}
+    partition = canonical_of({**given, "label_noise": "none"}, own=own)["partition"]
+    kept, names = own.load(partition["sha256"]), own.image_names(own.read(wanted(text)).name).train
+    expected = {image: site for image, _, site in rows}
+    assert own.client_names(partition) == ["east", "west"]
+    for client, sample in zip(kept["client"], kept["sample"], strict=True):
+        image = os.path.relpath(names[sample], tmp_path)
+        assert expected[image] == ["east", "west"][client]

@@ -34,6 +34,9 @@ def count(module: nn.Module) -> int:
     ("model", "shape", "classes", "parameters", "width"),
     [
         ("cnn", (8, 8, 1), 10, 13_706, 64),
+        ("mlp", (1, 1, 64), 10, 4_810, 64),
+        ("mlp(hidden=[])", (1, 1, 30), 2, 62, 30),
+        ("mlp(hidden=[200, 200])", FASHION, 10, 199_210, 200),
         ("cnn2conv", FASHION, 10, 83_466, 64 * 7 * 7),
         ("cnn4conv", CIFAR, 10, 115_658, 256),
         ("cnn4conv", CIFAR, 100, 138_788, 256),

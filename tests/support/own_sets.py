@@ -115,7 +115,7 @@ def wanted(text, **more):
 
 def known(folder, text, **more):
     """What is known of them, once a folder's files are read."""
-    return OwnFiles(folder, folder / "results").images(wanted(text, **more)).own
+    return OwnFiles(folder, folder / "results").read(wanted(text, **more)).own
 
 
 def spec(dataset, own, noise="symmetric", level="constant(level=0.2)"):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from markdown_table import table
-from noisyfl.data.datasets.own_images import RequestedImages
+from noisyfl.data.datasets.own_kinds import KINDS
 from noisyfl.experiments.editor_schemas import Schema, for_editors
 
 SETTING = "Setting"
@@ -47,8 +47,10 @@ def pages() -> dict[str, str]:
             own = {k: v for k, v in properties.items() if k != "name"}
             if own:
                 lines += ["", *_table({**choice, "properties": own}, setting["$defs"])]
-    lines += ["", "## `images`", "", "The options of a dataset of your own, `images(...)`.", ""]
-    lines += _table(RequestedImages.model_json_schema(), {})
+    for name, kind in KINDS.items():
+        what = f"The options of a dataset of your own, `{name}(...)`."
+        lines += ["", f"## `{name}`", "", what, ""]
+        lines += _table(kind.model_json_schema(), {})
     return {"configuration-reference.md": "\n".join(lines) + "\n"}
 
 

@@ -37,6 +37,7 @@ REFERENCE = {
     "data/noise/noise_level.py": "#noise_level",
     "models": "#model",
     "data/datasets/own_images.py": "#images",
+    "data/datasets/own_vectors.py": "#vectors",
 }
 """By what declares it in the package, the part of the reference of the configuration."""
 

@@ -28,7 +28,7 @@ from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data import noisy_partition
 from noisyfl.data.client_images import FederatedData
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.data.datasets.own_images import RequestedImages
+from noisyfl.data.datasets.own_kinds import KINDS
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
@@ -136,7 +136,7 @@ def load_run(run: str, results: str | Path = "results") -> Run:
 
 
 def load_model(run: str, results: str | Path = "results") -> FinalModel:
-    """The model that a run has kept, a torch module that takes uint8 images.
+    """The model that a run has kept, a torch module that takes uint8 images, or vectors.
 
     Args:
         run: its id.
@@ -400,7 +400,7 @@ def _folders(data: Folders) -> list[Path]:
     folders = [Path(data)] if isinstance(data, str | Path) else [Path(folder) for folder in data]
     for folder in folders:
         name = str(folder)
-        if not folder.exists() and name.partition("(")[0] in (*DATASETS, RequestedImages.name):
+        if not folder.exists() and name.partition("(")[0] in (*DATASETS, *KINDS):
             hint = f"did you mean dataset={name!r}?"
             raise BadInput(f"data: got {name!r}, expected a folder of data files; {hint}")
     return folders

@@ -33,6 +33,7 @@ def facts(shape: tuple[int, int, int]) -> SimpleNamespace:
         train_shape=None,
         mean=(0.5071, 0.4867, 0.4408)[:channels],
         std=(0.2675, 0.2565, 0.2761)[:channels],
+        vectors=False,
     )
 
 
@@ -156,7 +157,7 @@ def test_statistics_of_another_number_of_channels() -> None:
 
 
 def test_statistics_that_nobody_has_published() -> None:
-    unknown = SimpleNamespace(name="stripes", shape=(32, 32, 3), mean=(), std=())
+    unknown = SimpleNamespace(name="stripes", shape=(32, 32, 3), mean=(), std=(), vectors=False)
     with pytest.raises(BadInput) as error:
         channel_statistics("dataset", unknown)
     assert str(error.value) == (

@@ -46,7 +46,9 @@ def pictures(n: int, shape: Shape) -> torch.Tensor:
 
 
 def view(augmentation: str, kept: Shape | None, shape: Shape) -> View:
-    facts = SimpleNamespace(name="stripes", shape=shape, train_shape=kept, mean=(0.5,), std=(0.25,))
+    facts = SimpleNamespace(
+        name="stripes", shape=shape, train_shape=kept, mean=(0.5,), std=(0.25,), vectors=False
+    )
     return View(facts, augmentation, "none", torch.device("cpu"))
 
 

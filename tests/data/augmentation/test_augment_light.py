@@ -56,7 +56,7 @@ def test_lights_are_uniform_from_a_half_to_one_and_a_half() -> None:
 
 def view(augmentation: str) -> View:
     facts = SimpleNamespace(
-        name="stripes", shape=(16, 16, 1), train_shape=None, mean=(0.5,), std=(0.25,)
+        name="stripes", shape=(16, 16, 1), train_shape=None, mean=(0.5,), std=(0.25,), vectors=False
     )
     return View(facts, augmentation, "dataset", torch.device("cpu"))
 

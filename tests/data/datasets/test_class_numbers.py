@@ -106,7 +106,7 @@ OF_WORDS = {
 def checked(data, names, **options):
     """Check that every image of a dataset has its class; return what is known of it."""
     own = OwnFiles(data, data / "results")
-    facts = own.images(wanted("images(size=[4, 4])", **options))
+    facts = own.read(wanted("images(size=[4, 4])", **options))
     for part in ("train", "test"):
         found = read_part(data / "results/data" / facts.name / f"{part}.parquet")
         shown = [names[image[0, 0, 0] // 20] for image in found.images]

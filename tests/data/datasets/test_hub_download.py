@@ -40,7 +40,7 @@ def hub(tmp_path, monkeypatch):
 
 def read(tmp_path, text, **more):
     own = OwnFiles(tmp_path / "data", tmp_path / "results")
-    return own.images(own_sets.wanted(text, **more)).own, own
+    return own.read(own_sets.wanted(text, **more)).own, own
 
 
 def test_it_is_the_dataset_that_the_same_files_are_and_says_its_revision(tmp_path, hub):

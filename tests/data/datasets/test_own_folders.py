@@ -36,8 +36,8 @@ def classes(folder, *parts, count=4):
 def read(folder, text):
     """What is known of a dataset, and the remarks."""
     own = OwnFiles(folder, folder / "results")
-    known = own.images(wanted(text)).own
-    of_pixels = ("pixels of a training image", "two labels or more")
+    known = own.read(wanted(text)).own
+    of_pixels = ("equal to a training image", "two labels or more")
     return known, [one for one in own.remarks[known["sha256"]] if not one.endswith(of_pixels)]
 
 
@@ -164,7 +164,7 @@ def test_linked_folders_are_read_and_their_changes_noticed(tmp_path):
         (tmp_path / "data" / name).symlink_to(tmp_path / "store" / name)
     own = OwnFiles(tmp_path, tmp_path / "results")
     text = "images(path='data', test_share=0.3)"
-    own.images(wanted(text))
+    own.read(wanted(text))
     assert not own.stale(own.stamps, own.fingerprints)
     put(tmp_path / "store", "ant/0.png", 99)
     assert own.stale(own.stamps, own.fingerprints)

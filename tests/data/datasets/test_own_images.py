@@ -8,7 +8,7 @@ import pytest
 import own_sets
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.data.datasets.own_formats import ImageColumns, list_images
+from noisyfl.data.datasets.own_formats import ImageColumns, list_samples
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import provide
 from noisyfl.data.own_files import OwnFiles
@@ -44,7 +44,7 @@ def test_every_format_gives_the_same_dataset(tmp_path, channels):
 
 def test_medmnist_is_read_as_it_is_and_says_what_it_leaves_out(tmp_path):
     own = OwnFiles(tmp_path, tmp_path / "results")
-    found = own.images(own_sets.wanted(own_sets.as_medmnist(tmp_path))).own
+    found = own.read(own_sets.wanted(own_sets.as_medmnist(tmp_path))).own
     assert (found["train_size"], found["test_size"]) == (own_sets.TRAIN, own_sets.TEST)
     assert own.remarks[found["sha256"]] == ["insects.npz: not read: val_images, val_labels"]
 
@@ -103,7 +103,7 @@ def test_a_share_of_each_class_is_split_off_and_always_the_same(tmp_path):
     assert known(tmp_path, text) == found
     # Given labels are those of the samples that are left.
     own = OwnFiles(tmp_path, tmp_path / "results")
-    kept = own.load(own.images(wanted(text)).given)["label"]
+    kept = own.load(own.read(wanted(text)).given)["label"]
     images, _ = own_sets.arrays()["train"]
     rows = [
         next(row for row, image in enumerate(images) if (image == one).all())
@@ -115,10 +115,10 @@ def test_a_share_of_each_class_is_split_off_and_always_the_same(tmp_path):
 def test_files_are_read_once_and_again_when_they_change(tmp_path, monkeypatch):
     text = own_sets.as_folder(tmp_path)
     before = known(tmp_path, text)
-    monkeypatch.setattr("noisyfl.data.own_files.read_images", None)
+    monkeypatch.setattr("noisyfl.data.own_files.read_data", None)
     assert known(tmp_path, text) == before
     own = OwnFiles(tmp_path, tmp_path / "results")
-    own.images(wanted(text))
+    own.read(wanted(text))
     assert not own.stale(own.stamps, own.fingerprints)
     monkeypatch.undo()
     next((tmp_path / "folder/test/ant").iterdir()).unlink()
@@ -225,7 +225,7 @@ def test_true_labels_beside_given_ones_have_to_be_the_datasets(tmp_path, clean, 
 def test_an_image_is_named_by_its_row_in_the_file(tmp_path):
     images = np.zeros((20, 2, 2), np.uint8)
     np.savez(tmp_path / "set.npz", image=images, label=[0, 1] * 10, given=[1, 0] * 10)
-    found, _ = list_images(tmp_path / "set.npz", ImageColumns("image", "label", "given"))
+    found, _ = list_samples(tmp_path / "set.npz", ImageColumns("label", "given"))
     some = found["all"].rows(np.array([3, 15]))
     assert [name.rpartition(", ")[2] for name in some.names] == ["row 3", "row 15"]
-    assert (len(some.images), some.labels, some.given) == (2, [1, 1], [0, 0])
+    assert (len(some.samples), some.labels, some.given) == (2, [1, 1], [0, 0])

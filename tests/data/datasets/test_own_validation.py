@@ -22,7 +22,7 @@ def held_out(folder, text):
     training part of each of its training images.
     """
     own = OwnFiles(folder, folder / "results")
-    facts = own.images(wanted(text, validation=True))
+    facts = own.read(wanted(text, validation=True))
     parts = [read_part(own.results.data(facts.name, part)) for part in ("train", "test")]
     images, _ = own_sets.arrays()["train"]
     all_rows = {image.tobytes(): row for row, image in enumerate(images)}
@@ -38,7 +38,7 @@ def test_the_training_part_is_split_and_the_test_part_is_not_read(make, tmp_path
     rest = np.setdiff1d(np.arange(TRAIN), rows)
     np.testing.assert_array_equal(test.images, images[rest])
     assert facts.title.endswith(", validation")
-    whole = own.images(wanted(make(tmp_path)))
+    whole = own.read(wanted(make(tmp_path)))
     assert (whole.train_size, whole.whole) == (TRAIN, 0)
     assert whole.name != facts.name
 

@@ -84,7 +84,7 @@ def test_copies_in_both_parts_are_counted(tmp_path):
             tmp_path / f"folder/train/ant/{row}.png", tmp_path / f"folder/test/bee/1{row}.png"
         )
     (found,) = remarks(tmp_path, text)
-    assert found.endswith("folder: 2 of 11 test images have the pixels of a training image")
+    assert found.endswith("folder: 2 of 11 test images are equal to a training image")
 
 
 def test_images_with_two_labels_are_counted(tmp_path):
@@ -168,7 +168,7 @@ def test_planning_says_what_it_found_and_pages_have_it(tmp_path):
     lines = []
     plan = PlanFile(config, "mine", tmp_path).plan(lines.append)
     small, leaked = plan.warnings
-    assert "1 of 10 test images have the pixels of a training image" in leaked + small
+    assert "1 of 10 test images are equal to a training image" in leaked + small
     assert [f"Warning: {one}" for one in plan.warnings] == lines[1:]
     assert "flips 0% of the labels of clients with 4 samples" in leaked + small
     (facts,) = plan.facts.values()

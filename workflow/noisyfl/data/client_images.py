@@ -23,7 +23,8 @@ class LabelledImages(Dataset[tuple[Any, ...]]):
     """Images with labels: an item is ``(image, given label, true label)``, or of the test part
     ``(image, label)``.
 
-    An image is float32 [channels, height, width], from 0 to 1, then what ``transform`` makes of it.
+    An image is float32 [channels, height, width], from 0 to 1, and a vector float32 [features, 1,
+    1]; then it is what ``transform`` makes of it.
     A true label that nobody knows is -1.
 
     Attributes:
@@ -51,7 +52,7 @@ class LabelledImages(Dataset[tuple[Any, ...]]):
             pixels = torch.from_numpy(images[row].transpose(2, 0, 1).copy())
         else:
             pixels = torch.from_numpy(images.decoded(row))
-        image = pixels.float() / 255
+        image = pixels if pixels.is_floating_point() else pixels.float() / 255
         if self._transform is not None:
             image = self._transform(image)
         return (image, *(int(column[item]) for column in self.labels))

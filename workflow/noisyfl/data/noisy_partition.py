@@ -24,7 +24,7 @@ from noisyfl.core.randomness import stream
 from noisyfl.core.registry import split_component
 from noisyfl.core.typed import Typed
 from noisyfl.data.datasets.dataset import Dataset, dataset
-from noisyfl.data.datasets.own_images import RequestedImages
+from noisyfl.data.datasets.own_kinds import KINDS
 from noisyfl.data.datasets.shards import Encoded
 from noisyfl.data.drawn import check_flipped, check_levels, check_shown
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean, Context, LabelNoise
@@ -96,19 +96,19 @@ class NoisyPartition:
 
 def _dataset(raw: Any, info: ValidationInfo) -> Dataset:
     """The facts about a dataset; one of a user's own is read, unless its digest is given."""
-    if isinstance(raw, str) and "(" not in raw and raw != RequestedImages.name:
+    if isinstance(raw, str) and "(" not in raw and raw not in KINDS:
         return dataset(raw)
     if isinstance(raw, Mapping) and "sha256" in raw:
         return dataset(raw)
     name, options = split_component(raw, "dataset")
-    if name != RequestedImages.name:
+    if name not in KINDS:
         return dataset(name)
     with within(name):
-        wanted = RequestedImages.read(options)
+        wanted = KINDS[name].read(options)
         own = (info.context or {}).get("own")
         if own is None:
             raise NotRead(f"got {wanted.path!r}, which has not been read yet", "path")
-        return own.images(wanted)
+        return own.read(wanted)
 
 
 class PartitionSpec(Typed):

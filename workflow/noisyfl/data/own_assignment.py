@@ -16,15 +16,20 @@ from noisyfl.data.roots import Roots, located
 
 
 def read_assignment(
-    file: str, roots: Roots, facts: Dataset, names: Callable[[], ImageNames | None] = lambda: None
+    file: str,
+    column: str,
+    roots: Roots,
+    facts: Dataset,
+    names: Callable[[], ImageNames | None] = lambda: None,
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """The client and the sample of each row, int64 [n] each, sorted by client, then by sample; and
     the clients' names by number, none if the file has numbers.
 
     Args:
-        file: path of a .csv or .parquet in a data folder, with the columns client and sample; or
-            image in the place of sample.
-        names: of the dataset's images, if they are known.
+        file: path of a .csv or .parquet in a data folder, with columns of clients and of samples,
+            or of images in their place. A file that has the dataset's vectors needs neither.
+        column: of the clients.
+        names: of the dataset's samples, if they are known.
 
     Raises:
         BadInput: there is no such file, a column is missing, a sample is not the dataset's or there
@@ -34,8 +39,8 @@ def read_assignment(
         raise BadInput(f"got {file!r}, expected a .csv or .parquet file", "path")
     table = OwnTable(located(file, roots, "path"), texts=[COLUMN])
     size = facts.whole or facts.task_size
-    called, client = _clients(table)
-    rows, sample, kept = _samples(table, names, facts)
+    called, client = _clients(table, column)
+    rows, sample, kept = _samples(table, len(client), names, facts)
     client = client[rows]
     first_rows = np.unique(sample, return_index=True)[1]
     for wrong, words in (
@@ -80,24 +85,26 @@ def read_assignment(
     return client[order], sample[order], called
 
 
-def _clients(table: OwnTable) -> tuple[list[str], np.ndarray]:
+def _clients(table: OwnTable, column: str) -> tuple[list[str], np.ndarray]:
     """The clients' names in alphabetical order, none if the file has numbers; and the client of
     each row, int64 [rows].
     """
-    values = table.labels("client")
+    values = table.labels(column, "column")
     if not isinstance(values[0], str):
-        return [], _numbers(table, "client")
+        return [], _numbers(table, column)
     names, client = np.unique(np.array(values), return_inverse=True)
     return names.tolist(), client.astype(np.int64)
 
 
 def _samples(
-    table: OwnTable, names: Callable[[], ImageNames | None], facts: Dataset
+    table: OwnTable, count: int, names: Callable[[], ImageNames | None], facts: Dataset
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The rows of training images, int64 [n], and the sample of each, int64 [n]; and which sample
+    """The rows of training samples, int64 [n], and the sample of each, int64 [n]; and which sample
     each of the samples is that the file counts, -1 for those that are held out for validation.
     """
     images = table.texts(COLUMN)
+    if images is None and facts.vectors and "sample" not in table.names:
+        images = [f"{table.path}, row {row}" for row in range(count)]
     known = names() if facts.whole or images is not None else None
     kept = np.arange(facts.train_size) if known is None else known.rows
     if known is not None and images is not None and "sample" not in table.names:

@@ -29,14 +29,16 @@ from noisyfl.core.artifacts import (
     write_table,
 )
 from noisyfl.core.options import BadInput, within
-from noisyfl.data.datasets.dataset import Dataset, dataset
-from noisyfl.data.datasets.own_images import (
+from noisyfl.data.datasets.dataset import OWN, Dataset, dataset
+from noisyfl.data.datasets.own_data import (
     OwnContent,
-    RequestedImages,
+    RequestedData,
     fingerprint,
     image_names,
-    read_images,
+    read_data,
 )
+from noisyfl.data.datasets.own_images import RequestedImages
+from noisyfl.data.datasets.own_kinds import KINDS
 from noisyfl.data.datasets.parts import metadata_of, read_part, table_of_pixels
 from noisyfl.data.image_names import ImageNames
 from noisyfl.data.noise.agreement import doubt
@@ -88,14 +90,14 @@ class OwnFiles:
             not self._unchanged(options, found) for options, found in fingerprints.items()
         )
 
-    # Images.
+    # Images and vectors.
 
-    def images(self, wanted: RequestedImages) -> Dataset:
+    def read(self, wanted: RequestedData) -> Dataset:
         """What is known of a user's own dataset, with the digest of its given labels if it names
         some; it is read and prepared if it is new.
         """
         options = json.dumps(wanted.options(), sort_keys=True)
-        if ("images", options) not in self._known:
+        if ("dataset", options) not in self._known:
             found = fingerprint(wanted, self.roots)
             read, source = self._recorded(options, found) or self._prepared(wanted, options, found)
             self.fingerprints[options] = found
@@ -107,13 +109,13 @@ class OwnFiles:
                 self.remarks[given] = source["doubts"]
                 self._call(given, f"{wanted.shown_as}: {wanted.given}")
                 self._watch(self.results.own_file(given))
-            self._known["images", options] = replace(
+            self._known["dataset", options] = replace(
                 read,
                 given=given or "",
                 numbered=source["numbered"],
                 whole=source["whole"] if wanted.validation else 0,
             )
-        facts: Dataset = self._known["images", options]
+        facts: Dataset = self._known["dataset", options]
         self._asked[facts.name] = options
         return facts
 
@@ -166,7 +168,7 @@ class OwnFiles:
     def _read_again(self, name: str, options: str) -> OwnContent:
         """The content of a user's own dataset; :class:`BadInput` if it is another by now."""
         with within(name):
-            content = read_images(_wanted(options), self.roots)
+            content = read_data(_wanted(options), self.roots)
         if dataset(content.known).name != name:
             raise BadInput(
                 f"{name}: its files hold something else than when it was planned; plan its scale "
@@ -199,7 +201,8 @@ class OwnFiles:
         among the sources; an entry without ``remarks`` is of an older version, which took numbers
         for positions.
         """
-        for path in sorted(self._record("").parent.glob(f"images_*/{RECORD}")):
+        folder = self.results.root / "data"
+        for path in sorted(path for name in OWN for path in folder.glob(f"{name}*/{RECORD}")):
             with suppress(DamagedArtifact):
                 record = read_json(path)
                 for source in record["sources"]:
@@ -209,10 +212,10 @@ class OwnFiles:
         return None
 
     def _prepared(
-        self, wanted: RequestedImages, options: str, found: str
+        self, wanted: RequestedData, options: str, found: str
     ) -> tuple[Dataset, dict[str, Any]]:
         """Read files, prepare the parts, and note both; returns what :meth:`_recorded` does."""
-        content = read_images(wanted, self.roots)
+        content = read_data(wanted, self.roots)
         facts = self._write(content)
         given, odd = None, ""
         if content.given is not None:
@@ -297,21 +300,24 @@ class OwnFiles:
 
     # Clients.
 
-    def clients(self, path: str, facts: Dataset, title: str | None = None) -> tuple[str, int, int]:
+    def clients(
+        self, path: str, facts: Dataset, column: str = "client", title: str | None = None
+    ) -> tuple[str, int, int]:
         """The digest of a user's own partition, which is kept; its clients and samples.
 
         Args:
             path: of the file in a data folder.
+            column: that has the clients.
             title: what people are shown; None: as the file is called.
 
         Raises:
             BadInput: there is no such file, or it is no partition of the dataset.
         """
-        noted = ("clients", path, facts.name, facts.whole)
+        noted = ("clients", path, column, facts.name, facts.whole)
         if noted not in self._known:
             self._watch(*places_of(path, self.roots))
             names = partial(self._names_of, facts)
-            client, sample, called = read_assignment(path, self.roots, facts, names)
+            client, sample, called = read_assignment(path, column, self.roots, facts, names)
             content = client.astype("<i8").tobytes() + sample.astype("<i8").tobytes()
             columns = {"client": client, "sample": sample}
             sha256 = self._keep(hashlib.sha256(content).hexdigest(), columns)
@@ -375,5 +381,6 @@ class OwnFiles:
         return {name: to_numpy(table[name].combine_chunks()) for name in table.column_names}
 
 
-def _wanted(options: str) -> RequestedImages:
-    return RequestedImages.read(json.loads(options))
+def _wanted(options: str) -> RequestedData:
+    given = json.loads(options)
+    return KINDS[given.pop("name", RequestedImages.name)].read(given)

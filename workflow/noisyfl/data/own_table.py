@@ -16,6 +16,7 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
@@ -141,6 +142,31 @@ class OwnTable:
                     raise ValueError(f"has no bytes of an image in row {len(found)}")
                 found.append(content)
             return found
+
+    @property
+    def is_arrays(self) -> bool:
+        """Whether the file has arrays, of which some may be no columns."""
+        return self.path.suffix not in (".csv", ".parquet")
+
+    def vectors(self, names: Sequence[str], option: str) -> np.ndarray:
+        """A vector for each row: what the columns have in it, [rows, features].
+
+        Args:
+            names: of columns of numbers, or of one column or array of vectors.
+            option: that names the columns.
+
+        Raises:
+            BadInput: a column is not there, has no numbers, numbers the rows, or lacks a value.
+        """
+        for name in names:
+            self.check(name, option)
+        parts = []
+        for name in names:
+            with self._naming(f"{self.path}: {name!r} ", option):
+                numbers = _numbers(self._read(name, partial(_check_numbers, len(names) == 1)))
+                _check_values(numbers)
+                parts.append(numbers)
+        return np.column_stack(parts)
 
     def class_names(self, name: str) -> list[str] | None:
         """The names of the classes by number, as the hub's library writes them next to a column."""
@@ -298,4 +324,62 @@ def _check_images(shape: tuple[int, ...], kind: Any) -> None:
     if not fits and not isinstance(kind, pa.DataType):
         raise ValueError(
             f"is {kind} {shape}, expected uint8 [n, height, width] or with 1 or 3 channels behind"
+        )
+
+
+def _check_numbers(alone: bool, shape: tuple[int, ...], kind: Any) -> None:
+    """A :data:`Check` of numbers; a column that is alone may have a vector in each row."""
+    most = MOST_GB * 1e9 / 4
+    if isinstance(kind, pa.DataType):
+        inner = kind.value_type if alone and _is_list(kind) else kind
+        fits = any(
+            is_kind(inner)
+            for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+        )
+        if pa.types.is_string(kind) or pa.types.is_dictionary(kind):
+            raise ValueError(
+                "holds text, expected numbers: encode it, for instance as a column of 0 and 1 for "
+                "each value, or leave it out with `without`"
+            )
+    else:
+        fits = kind.kind in "iufb" and len(shape) in (1, 1 + alone)
+    if not fits or 0 in shape or math.prod(shape) > most:
+        raise ValueError(
+            f"holds {kind} {shape}, expected numbers, at most {MOST_GB} GB of them"
+            + (", or a vector in each row" if alone else "")
+        )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(is_kind(kind) for is_kind in kinds)
+
+
+def _numbers(column: Column) -> np.ndarray:
+    """The numbers of a column, [rows], or of its vectors, [rows, features]; NaN where one lacks."""
+    if isinstance(column, np.ndarray):
+        return column
+    if not _is_list(column.type):
+        return np.asarray(column.to_pandas())
+    if column.null_count:
+        raise ValueError(f"is empty in row {column.is_null().to_pylist().index(True)}")
+    lengths = np.unique(pc.list_value_length(column).to_numpy())
+    if len(lengths) > 1:
+        raise ValueError(f"has vectors of {lengths[0]} to {lengths[-1]} numbers, expected one size")
+    return np.asarray(pc.list_flatten(column).to_pandas()).reshape(len(column), int(lengths[0]))
+
+
+def _check_values(numbers: np.ndarray) -> None:
+    """Raise ValueError if a value is not finite as float32, or if they are the rows' numbers."""
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(numbers.astype(np.float32))
+    if not finite.all():
+        place = np.argwhere(~finite)[0]
+        where = f"row {place[0]}" + (f", feature {place[1]}" if len(place) > 1 else "")
+        value = numbers[tuple(place)]
+        raise ValueError(f"has {value} in {where}, expected a number of float32")
+    steps = np.diff(numbers) if numbers.ndim == 1 else np.zeros(1)
+    if len(steps) and (steps == 1).all():
+        raise ValueError(
+            "numbers the rows, which may tell a sample's class; leave it out with `without`"
         )

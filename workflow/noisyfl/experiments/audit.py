@@ -27,7 +27,7 @@ from noisyfl.core.text import printable
 from noisyfl.core.typed import each_once
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import dataset, is_own
-from noisyfl.data.datasets.own_images import RequestedImages
+from noisyfl.data.datasets.own_kinds import KINDS
 from noisyfl.data.datasets.parts import DatasetPart, read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.noisy_partition import UNKNOWN, NoisyPartition
@@ -67,8 +67,8 @@ class Audit:
         scores: shares that say how well the wrong labels are found, by name; empty unless the true
             labels are known.
         runs: the runs, without those that diverged.
-        names: of the training images, by row.
-        part: the training images.
+        names: of the training samples, by row.
+        part: the training samples.
     """
 
     samples: pd.DataFrame
@@ -79,9 +79,11 @@ class Audit:
     names: list[str] = field(repr=False)
     part: DatasetPart = field(repr=False)
 
-    def picture(self, row: int) -> np.ndarray:
-        """The pixels of a training image, uint8 [height, width, channels]."""
+    def picture(self, row: int) -> np.ndarray | None:
+        """The pixels of a training image, uint8 [height, width, channels]; None of a vector."""
         images = self.part.images
+        if self.part.facts.vectors:
+            return None
         if isinstance(images, np.ndarray):
             return images[row]
         return images.decoded(row).transpose(1, 2, 0)
@@ -194,13 +196,13 @@ def audit_runs(
 
 def _as_it_is(setting: Mapping[str, Any]) -> dict[str, Any]:
     """The setting of an audit: without a label noise, the labels are those that the dataset has, or
-    the given ones beside them, and nobody knows the true ones of a user's own images.
+    the given ones beside them, and nobody knows the true ones of a user's own data.
     """
     given = {"dataset": "digits", **setting}
     name, options = split_component(given["dataset"], "dataset")
-    if name == RequestedImages.name and options.get("given"):
+    if name in KINDS and options.get("given"):
         return {**given, "label_noise": "file"}
-    if name == RequestedImages.name:
+    if name in KINDS:
         given["dataset"] = {"name": name, "true_labels": False, **options}
     return {**given, "label_noise": "none"}
 

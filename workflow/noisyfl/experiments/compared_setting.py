@@ -9,7 +9,8 @@ from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.places import ROOT
 from noisyfl.core.registry import split_component
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.data.datasets.own_images import RequestedImages
+from noisyfl.data.datasets.own_kinds import KINDS
+from noisyfl.data.datasets.own_vectors import RequestedVectors
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.experiments.setting import merge
 
@@ -34,6 +35,9 @@ SETTING: dict[str, Any] = {
 """The setting, where nothing else is given. The `desk` scale's values for a dataset, which its real
 images need, override these."""
 
+OF_VECTORS: dict[str, Any] = {"model": "mlp"}
+"""What overrides it for vectors."""
+
 SIMILAR = {"cifar100": "cifar10", "svhn": "cifar10"}
 """Datasets that the `desk` scale has no values for, and the one whose values they take."""
 
@@ -41,7 +45,9 @@ SIMILAR = {"cifar100": "cifar10", "svhn": "cifar10"}
 def setting_for(raw: Any) -> dict[str, Any]:
     """The setting for a dataset, if nothing else is given."""
     name, _ = split_component(raw, "dataset")
-    task = dataset(name).with_classes if name != RequestedImages.name else name
+    if name == RequestedVectors.name:
+        return merge(SETTING, OF_VECTORS)
+    task = dataset(name).with_classes if name not in KINDS else name
     desk = read_yaml(ROOT / "config" / "desk.yaml")["overlay"]["datasets"]
     return merge(SETTING, desk.get(SIMILAR.get(task, task), {}))
 
@@ -53,11 +59,7 @@ def with_fitting_noise(base: Mapping[str, Any], given: Mapping[str, Any]) -> dic
     """
     found = dict(base)
     name, options = split_component(given.get("dataset", base["dataset"]), "dataset")
-    known = (
-        options.get("true_labels", True)
-        if name == RequestedImages.name
-        else dataset(name).true_labels
-    )
+    known = options.get("true_labels", True) if name in KINDS else dataset(name).true_labels
     if not known:
         found["label_noise"] = "none"
     noise, _ = split_component(given.get("label_noise", found["label_noise"]), "label noise")

@@ -18,7 +18,7 @@ from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.registry import parts_of, split_component, split_method
 from noisyfl.core.typed import each_once, is_list
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.data.datasets.own_images import RequestedImages
+from noisyfl.data.datasets.own_kinds import KINDS
 from noisyfl.data.datasets.validation import ENDING
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.remarks import remarks_on
@@ -120,13 +120,14 @@ class MethodComparison:
             raise BadInput("no method has several values of an option to choose from")
         name, options = split_component(self.setting["dataset"], "dataset")
         dataset: str | dict[str, Any] = f"{name}{ENDING}"
-        if name == RequestedImages.name:
+        if name in KINDS:
             if options.get("validation"):
                 raise BadInput(f"{_in_words(self.setting['dataset'])} is a validation part already")
             dataset = {"name": name, **options, "validation": True}
         elif dataset not in DATASETS:
+            own = ", ".join(f"{kind}(...)" for kind in KINDS)
             known = ", ".join(one.removesuffix(ENDING) for one in DATASETS if one.endswith(ENDING))
-            raise BadInput(f"{name} has no validation part (known: {known}, images(...))")
+            raise BadInput(f"{name} has no validation part (known: {known}, {own})")
         setting = {**self.setting, "dataset": dataset}
         return _comparison(setting, rows, self.seeds, self.own)
 

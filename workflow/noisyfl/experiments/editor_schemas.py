@@ -16,7 +16,7 @@ from noisyfl.core.registry import Component, Registry
 from noisyfl.core.typed import Typed
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.data.datasets.own_images import RequestedImages
+from noisyfl.data.datasets.own_kinds import KINDS
 from noisyfl.experiments.config import Configuration
 from noisyfl.experiments.experiment import Experiment
 from noisyfl.simulation.schedule import Schedule
@@ -70,7 +70,7 @@ def component_schemas() -> Schema:
         "dataset": {
             "anyOf": [
                 {"enum": list(DATASETS)},
-                *_named([RequestedImages], {RequestedImages.name: "your own dataset"}),
+                *_named([*KINDS.values()], {kind: f"your own {kind}" for kind in KINDS}),
             ]
         },
         "augmentation": {"enum": list(AUGMENTATIONS)},

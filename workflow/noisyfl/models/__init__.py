@@ -11,7 +11,7 @@ from torch.nn.parameter import is_lazy
 
 from noisyfl.core.options import BadInput, within
 from noisyfl.core.randomness import torch_seed
-from noisyfl.models import cnn, resnet  # noqa: F401  (where the models are registered)
+from noisyfl.models import cnn, mlp, resnet  # noqa: F401  (where the models are registered)
 from noisyfl.models.model import CACHE_ONLY, MODELS, Model, Shape, WeightFiles
 
 __all__ = [

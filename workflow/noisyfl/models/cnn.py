@@ -9,30 +9,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from torch import Tensor, nn
+from torch import nn
 
-from noisyfl.models.model import MODELS, Model, Shape
-
-
-class ConvNet(nn.Module):
-    """A body that turns images into flat features, and a linear classifier on top.
-
-    Args:
-        body: turns images into features [n, width].
-    """
-
-    def __init__(self, body: nn.Sequential, width: int, classes: int) -> None:
-        super().__init__()
-        self.body = body
-        self.classifier = nn.Linear(width, classes)
-
-    def features(self, images: Tensor) -> Tensor:
-        """[n, width], the input of the classifier."""
-        return self.body(images)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """[n, classes], the logits."""
-        return self.classifier(self.features(images))
+from noisyfl.models.model import MODELS, BodyNet, Model, Shape
 
 
 @MODELS.register("cnn")
@@ -41,7 +20,7 @@ class Cnn(Model):
 
     minimum = 4
 
-    def build(self, shape: Shape, classes: int) -> ConvNet:
+    def build(self, shape: Shape, classes: int) -> BodyNet:
         """Two 3x3 convolutions (16 and 32 channels), each with pooling; a hidden layer of 64."""
         height, width, channels = shape
         body = nn.Sequential(
@@ -55,7 +34,7 @@ class Cnn(Model):
             nn.Linear(32 * (height // 4) * (width // 4), 64),
             nn.ReLU(inplace=True),
         )
-        return ConvNet(body, 64, classes)
+        return BodyNet(body, 64, classes)
 
 
 @MODELS.register("cnn2conv")
@@ -64,7 +43,7 @@ class Cnn2Conv(Model):
 
     minimum = 4
 
-    def build(self, shape: Shape, classes: int) -> ConvNet:
+    def build(self, shape: Shape, classes: int) -> BodyNet:
         """Two convolutions and one linear layer.
 
         The paper says no more. The 5x5 kernels with 32 and 64 channels are taken from FedAvg's
@@ -81,10 +60,10 @@ class Cnn2Conv(Model):
             nn.ReLU(inplace=True),
             nn.Flatten(),
         )
-        return ConvNet(body, 64 * (height // 4) * (width // 4), classes)
+        return BodyNet(body, 64 * (height // 4) * (width // 4), classes)
 
 
-def _four_convolutions(shape: Shape, widths: tuple[int, ...], classes: int) -> ConvNet:
+def _four_convolutions(shape: Shape, widths: tuple[int, ...], classes: int) -> BodyNet:
     height, width, channels = shape
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise((channels, *widths)):
@@ -95,7 +74,7 @@ def _four_convolutions(shape: Shape, widths: tuple[int, ...], classes: int) -> C
             nn.ReLU(inplace=True),
         ]
     body = nn.Sequential(*layers, nn.Flatten())
-    return ConvNet(body, widths[-1] * (height // 16) * (width // 16), classes)
+    return BodyNet(body, widths[-1] * (height // 16) * (width // 16), classes)
 
 
 @MODELS.register("cnn4conv")
@@ -104,7 +83,7 @@ class Cnn4Conv(Model):
 
     minimum = 16
 
-    def build(self, shape: Shape, classes: int) -> ConvNet:
+    def build(self, shape: Shape, classes: int) -> BodyNet:
         """Four 3x3 convolutions of 64 channels, each with pooling, as in the official code.
 
         The batch normalisation keeps no running statistics: in evaluation too, a batch is
@@ -123,7 +102,7 @@ class Cnn4Narrow(Model):
 
     minimum = 16
 
-    def build(self, shape: Shape, classes: int) -> ConvNet:
+    def build(self, shape: Shape, classes: int) -> BodyNet:
         """:class:`Cnn4Conv` with 32 channels instead of 64 in its first two convolutions.
 
         These have the largest images, so that the network has less than half of the work.
@@ -137,7 +116,7 @@ class Cnn4Pooled(Model):
 
     minimum = 32
 
-    def build(self, shape: Shape, classes: int) -> ConvNet:
+    def build(self, shape: Shape, classes: int) -> BodyNet:
         """:class:`Cnn4Conv` on images of half the height and width, with 32 channels in its first
         convolution.
 
@@ -155,7 +134,7 @@ class Cnn9(Model):
 
     minimum = 28
 
-    def build(self, shape: Shape, classes: int) -> ConvNet:
+    def build(self, shape: Shape, classes: int) -> BodyNet:
         """The network of Han et al. (2018), Table 2.
 
         Dropout is off in evaluation. In the official code of Co-teaching it stays on, which makes
@@ -192,4 +171,4 @@ class Cnn9(Model):
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),
         )
-        return ConvNet(body, 128, classes)
+        return BodyNet(body, 128, classes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from noisyfl.core.options import BadInput
 from noisyfl.core.registry import Component, Registry
@@ -58,6 +58,27 @@ class Model(Component, ABC):
 
     def pretrain(self, module: nn.Module, files: WeightFiles) -> None:
         """Replace the initial weights by published ones, if an option says so."""
+
+
+class BodyNet(nn.Module):
+    """A body that turns images into flat features, and a linear classifier on top.
+
+    Args:
+        body: turns images into features [n, width].
+    """
+
+    def __init__(self, body: nn.Sequential, width: int, classes: int) -> None:
+        super().__init__()
+        self.body = body
+        self.classifier = nn.Linear(width, classes)
+
+    def features(self, images: Tensor) -> Tensor:
+        """[n, width], the input of the classifier."""
+        return self.body(images)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """[n, classes], the logits."""
+        return self.classifier(self.features(images))
 
 
 MODELS = Registry[Model]("model", Model)

@@ -47,8 +47,8 @@ CLIENT_HEAD = (
     *("method's estimate", "flagged", "confidence"),
 )
 
-Picture = Callable[[int], np.ndarray]
-"""The pixels of a row of the training part, uint8 [height, width, channels]."""
+Picture = Callable[[int], np.ndarray | None]
+"""The pixels of a row of the training part, uint8 [height, width, channels]; None of a vector."""
 
 
 def write_pages(
@@ -150,8 +150,9 @@ def _cards(
     samples: pd.DataFrame, names: Sequence[str], picture: Picture
 ) -> Iterator[dict[str, Any]]:
     for _, row in samples.iterrows():
+        pixels = picture(row["sample"])
         yield {
-            "image": _thumbnail(picture(row["sample"])),
+            "image": None if pixels is None else _thumbnail(pixels),
             "given": row["given_label"],
             "suggested": row["suggested_label"],
             "confidence": f"{row['given_probability']:.0%} → {row['suggested_probability']:.0%}",

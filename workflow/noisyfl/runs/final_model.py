@@ -91,21 +91,24 @@ class FinalModel(nn.Module):
         """The logits, [n, classes].
 
         Args:
-            images: uint8 [n, channels, height, width], as the dataset's publisher has them.
+            images: uint8 [n, channels, height, width], as the dataset's publisher has them; of
+                vectors, float32 [n, features, 1, 1], as the prepared test part has them.
             network: the number of the network that computes them.
 
         Raises:
             BadInput: the images have another type or number of channels.
         """
-        channels = self.facts["shape"][2]
-        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != channels:
-            raise BadInput(
-                f"images: got {kind_of(images)}, expected uint8 [n, {channels}, height, width] "
-                "with values from 0 to 255"
+        of = dataset(self.facts["dataset"])
+        channels = of.shape[2]
+        kind = torch.float32 if of.vectors else torch.uint8
+        if images.dtype != kind or images.ndim != 4 or images.shape[1] != channels:
+            expected = (
+                f"float32 [n, {channels}, 1, 1]"
+                if of.vectors
+                else f"uint8 [n, {channels}, height, width] with values from 0 to 255"
             )
-        view = View(
-            dataset(self.facts["dataset"]), "none", self.facts["normalization"], images.device
-        )
+            raise BadInput(f"images: got {kind_of(images)}, expected {expected}")
+        view = View(of, "none", self.facts["normalization"], images.device)
         views = view.show("plain", images, NO_DRAWS)
         return self.networks.outputs(views, network, "float32").logits
 

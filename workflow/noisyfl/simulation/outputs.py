@@ -87,7 +87,7 @@ class Images:
     """A part of a dataset on the device.
 
     Attributes:
-        pixels: uint8 [n, channels, height, width].
+        pixels: uint8 [n, channels, height, width], or of vectors float32 [n, features, 1, 1].
         labels: int64 [n].
         shape: of an image: channels, height, width.
     """

@@ -13,7 +13,7 @@ from noisyfl.core.registry import Registry, parts_of, split_component
 from noisyfl.core.typed import each_once
 from noisyfl.data.augmentation import augment
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.data.datasets.own_images import RequestedImages
+from noisyfl.data.datasets.own_kinds import KINDS
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.noisy_partition import PartitionSpec, component_modules
@@ -88,6 +88,12 @@ class RunSpec(PartitionSpec):
                 "kept encoded",
                 "augmentation",
             )
+        if facts.vectors and self.augmentation != "none":
+            raise BadInput(
+                f"got {self.augmentation!r}, which is for images, and {facts.title} has vectors; "
+                "expected none",
+                "augmentation",
+            )
         augment.channel_statistics(self.normalization, facts)
         with within("method"):
             for part in parts_of(self.method):
@@ -142,11 +148,11 @@ def check_part(kind: str, raw: Any) -> None:
         find(augment.NORMALIZATIONS, raw, kind)
     elif kind == "dataset":
         name, options = split_component(raw, kind)
-        if name != RequestedImages.name:
+        if name not in KINDS:
             dataset(name)
         else:
             with within(name):
-                RequestedImages.check_options(options)
+                KINDS[name].check_options(options)
     elif kind == "methods":
         for key, options in raw.items():
             found = [find(methods(), name, "method") for name in key.split("+")]

@@ -177,15 +177,18 @@ def brighten(images: Tensor, factor: float) -> Tensor:
 
 
 def normalize(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """``(images / 255 - mean) / std`` as float32, of uint8 [n, channels, height, width].
+    """``(images / 255 - mean) / std`` as float32; of vectors, ``(vectors - mean) / std``.
 
     Args:
-        images: uint8 [n, channels, height, width], 0 to 255.
+        images: uint8 [n, channels, height, width], 0 to 255; or vectors, float32 [n, features, 1,
+            1], which are left as they are.
         mean: of each channel of images in 0 to 1, float [1, channels, 1, 1].
         std: of each channel, float [1, channels, 1, 1].
     """
     import torch
 
+    if images.is_floating_point():
+        return images.sub(mean).div_(std)
     # By a number, a GPU would divide otherwise than a CPU: it multiplies by the rounded reciprocal.
     full = images.new_full((), 255, dtype=torch.float32)
     return images.float().div_(full).sub_(mean).div_(std)
@@ -200,10 +203,17 @@ def channel_statistics(
         normalization: a name in :data:`NORMALIZATIONS`.
 
     Raises:
-        BadInput: the normalisation is for another number of channels than the dataset has, or the
-            dataset's own mean and standard deviation are to be used and are not known.
+        BadInput: the normalisation is for another number of channels than the dataset has, or for
+            images where the dataset has vectors, or the dataset's own mean and standard deviation
+            are to be used and are not known.
     """
     known = NORMALIZATIONS[normalization]
+    if dataset.vectors and normalization not in ("dataset", "none"):
+        raise BadInput(
+            f"got {normalization!r}, which is for images, and {dataset.title} has vectors; "
+            "expected dataset or none",
+            "normalization",
+        )
     mean, std = (dataset.mean, dataset.std) if known is None else known
     channels = dataset.shape[2]
     if not mean:
@@ -227,7 +237,8 @@ KINDS = ("plain", "mild", "weak", "strong", "strong3", "strong3_uncut")
 network sees them. Mild: plain, then rotated or mirrored and in other colours, all images of a batch
 alike (:mod:`noisyfl.data.augmentation.mild`). Weak: with the run's augmentation. Strong: weak, then
 FixMatch's RandAugment and cutout. Strong3: TorchSSL's RandAugment and cutout, then weak;
-strong3_uncut: the same without cutout (:mod:`noisyfl.data.augmentation.randaugment`)."""
+strong3_uncut: the same without cutout (:mod:`noisyfl.data.augmentation.randaugment`). Vectors are
+shown as they are in every view."""
 
 STRONG3 = ("strong3", "strong3_uncut")
 
@@ -260,6 +271,7 @@ class View:
 
         mean, std = channel_statistics(normalization, dataset)
         self.shape = dataset.shape
+        self.vectors = dataset.vectors
         self.train_shape = dataset.train_shape or dataset.shape
         self.augmentation = augmentation
         self.mean = torch.tensor(mean, device=device)[:, None, None]
@@ -290,7 +302,8 @@ class View:
     def is_fixed(self, kind: str) -> bool:
         """Whether a view always shows an image in the same way."""
         own = AUGMENTATIONS[self.augmentation]
-        return kind == "plain" or (kind == "weak" and not (own.crop or own.resized or own.flip))
+        moves = own.crop or own.resized or own.flip
+        return self.vectors or kind == "plain" or (kind == "weak" and not moves)
 
     def draw(
         self, kind: str, n: int, rng: np.random.Generator, sizes: Sequence[int] | None = None
@@ -302,7 +315,7 @@ class View:
             sizes: images of each batch, which a mild view shows alike; by default all are one.
         """
         nothing = np.zeros((n, 0), dtype=np.int64)
-        if kind == "plain":
+        if kind == "plain" or self.vectors:
             return Draws(nothing, nothing)
         if kind == "mild":
             return Draws(nothing, draw_mild([n] if sizes is None else sizes, rng, self.shape))
@@ -319,10 +332,13 @@ class View:
 
         Args:
             kind: as for :meth:`draw`.
-            images: uint8 [n, channels, height, width], at the size at which they are kept; of the
-                training part, or in a plain view of either part.
+            images: uint8 [n, channels, height, width], at the size at which they are kept, or
+                vectors, float32 [n, features, 1, 1]; of the training part, or in a plain view of
+                either part.
             draws: what :meth:`draw` drew for them.
         """
+        if self.vectors:
+            return normalize(images, self.mean, self.std)
         if kind in STRONG3:
             images = apply_strong(images, draws.operations, TORCHSSL)
         if kind in ("plain", "mild") or not AUGMENTATIONS[self.augmentation].crop:

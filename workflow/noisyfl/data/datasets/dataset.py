@@ -56,13 +56,15 @@ class Dataset:
         open_set: how many of the last training images are of no class of the task; their label is
             the number of classes.
         base: the dataset that has the same classes, of whose images it is made; empty for itself.
-        own: of a user's own dataset, what stands for it in a spec (:class:`OwnImages`).
+        own: of a user's own dataset, what stands for it in a spec (:class:`OwnDataset`).
         given: the digest of the given labels that a user's own dataset names beside the true
             ones; two that differ in nothing else are the same dataset.
         numbered: whether somebody has said which number each class has. If not, the names are
             sorted, and numbers in files mean nothing unless they are names.
         whole: of a user's own dataset of which images are held out for validation, how many
             training images there are with them, which files of labels and clients count; else 0.
+        vectors: whether samples are no images but vectors of float32, with a channel for each
+            feature of their only pixel.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Dataset:
     given: str = field(default="", compare=False)
     numbered: bool = field(default=True, compare=False)
     whole: int = field(default=0, compare=False)
+    vectors: bool = False
 
     @property
     def with_classes(self) -> str:
@@ -109,7 +112,7 @@ class Dataset:
         return self.own or self.name
 
 
-OWN = "images_"
+OWN = ("images_", "vectors_")
 """What the names of users' own datasets begin with; the first digits of the digest follow."""
 
 
@@ -118,16 +121,16 @@ def is_own(name: str) -> bool:
     return name.startswith(OWN)
 
 
-class OwnImages(Typed):
+class OwnDataset(Typed):
     """What is known of a user's own dataset, as specs have it.
 
     Attributes:
-        sha256: of its content (:func:`noisyfl.data.datasets.own_images.content_digest`); its first
+        sha256: of its content (:func:`noisyfl.data.datasets.own_data.content_digest`); its first
             digits are in the dataset's name.
-        mean: of each channel over the training pixels, scaled to 0 to 1.
+        mean: of each channel over the training part; of pixels, scaled to 0 to 1.
     """
 
-    name: Literal["images"]
+    name: Literal["images", "vectors"]
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
     shape: list[int]
     classes: list[str]
@@ -141,7 +144,7 @@ class OwnImages(Typed):
         """The facts about the dataset."""
         height, width, channels = self.shape
         return Dataset(
-            name=f"{OWN}{self.sha256[:16]}",
+            name=f"{self.name}_{self.sha256[:16]}",
             shape=(height, width, channels),
             classes=tuple(self.classes),
             train_size=self.train_size,
@@ -151,6 +154,7 @@ class OwnImages(Typed):
             load=_not_official,
             true_labels=self.true_labels,
             own=self.model_dump(),
+            vectors=self.name == "vectors",
         )
 
 
@@ -163,7 +167,8 @@ class DatasetPart:
     """The training or the test part of a dataset.
 
     Attributes:
-        images: uint8 [n, height, width, channels]; or where they lie, if they are kept encoded.
+        images: uint8 [n, height, width, channels], of vectors float32 [n, 1, 1, features]; or where
+            they lie, if they are kept encoded.
         labels: int64 [n].
     """
 
@@ -317,5 +322,5 @@ def dataset(raw: str | Mapping[str, Any], where: str = "") -> Dataset:
         BadInput: there is none of that name, or something is missing.
     """
     if isinstance(raw, Mapping):
-        return OwnImages.read(raw, where).facts()
+        return OwnDataset.read(raw, where).facts()
     return find(DATASETS, raw, "dataset", where)

@@ -93,8 +93,8 @@ def load_parquet(name: str, part: str, files: list[Path]) -> tuple[np.ndarray, n
         there = OwnTable(files[0]).names
         image = "img" if "img" in there else "image"
         label = "fine_label" if name == "cifar100" and "fine_label" in there else "label"
-        listed = list_parquet(files, ImageColumns(image, label, None))
-        pixels = decode(listed.images, listed.names, None)
+        listed = list_parquet(files, ImageColumns(label, None, image))
+        pixels = decode(listed.samples, listed.names, None)
     numbers = {one: number for number, one in enumerate(listed.classes or ())}
     labels = np.array([numbers.get(str(one), one) for one in listed.labels])
     labels = labels.astype(np.int64) if labels.dtype.kind == "i" else np.zeros(len(labels), int)

@@ -1,15 +1,15 @@
-"""The formats that a user's images may come in: what a file or folder lists, by part.
+"""The formats that a user's samples may come in: what a file or folder lists, by part.
 
 Images stay what they are, a path, encoded bytes or an array, until somebody decodes them.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -30,39 +30,136 @@ from noisyfl.data.own_table import OwnTable
 
 SUFFIXES = (".csv", ".npz", ".parquet")
 
+FEATURES = "features"
+"""The column or array of vectors, if nobody names another."""
 
-class ImageColumns(NamedTuple):
-    """What the columns or arrays are called; ``given`` is None if there are no given labels."""
 
-    image: str
+@dataclass(frozen=True)
+class Columns(ABC):
+    """What is read of a file.
+
+    Attributes:
+        label: what the column or array of the labels is called.
+        given: that of the given labels; None if there are none.
+    """
+
     label: str
     given: str | None
+
+    @property
+    @abstractmethod
+    def array(self) -> str:
+        """What an .npz calls the array of the samples."""
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """Columns that are text even if all of it is digits."""
+        return ()
+
+    def of_part(self, array: str, label: str, given: str | None) -> Columns:
+        """The same for the arrays of a part of an .npz."""
+        return replace(self, label=label, given=given)
+
+    def names(self, table: OwnTable) -> tuple[str, ...]:
+        """The columns of a table that make a vector."""
+        return ()
+
+    @abstractmethod
+    def read(self, table: OwnTable) -> Sequence[RawImage]:
+        """The samples of a table; :class:`BadInput` if they are not there."""
+
+
+@dataclass(frozen=True)
+class ImageColumns(Columns):
+    """What is read of a file of images; ``image`` is the column or array that has them."""
+
+    image: str = "image"
+
+    @property
+    def array(self) -> str:
+        """See :class:`Columns`."""
+        return self.image
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """The names of files, of which those such as 0001 are no numbers."""
+        return [self.image]
+
+    def of_part(self, array: str, label: str, given: str | None) -> Columns:
+        """See :class:`Columns`."""
+        return ImageColumns(label, given, array)
+
+    def read(self, table: OwnTable) -> Sequence[RawImage]:
+        """See :class:`Columns`."""
+        return table.images(self.image)
+
+
+@dataclass(frozen=True)
+class VectorColumns(Columns):
+    """What is read of a file of vectors.
+
+    Attributes:
+        features: the columns whose numbers make a vector, or the one that has vectors; none: the
+            one called ``features``, or else all but those of labels and ``without``.
+        labels: columns of labels, of which a part may lack those of given ones.
+        without: other columns that are no features.
+    """
+
+    features: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+    @property
+    def array(self) -> str:
+        """See :class:`Columns`."""
+        return self.features[0] if self.features else FEATURES
+
+    def of_part(self, array: str, label: str, given: str | None) -> Columns:
+        """See :class:`Columns`."""
+        return VectorColumns(label, given, (array,))
+
+    def names(self, table: OwnTable) -> tuple[str, ...]:
+        """See :class:`Columns`; of arrays, the one that has the vectors."""
+        if self.features:
+            return self.features
+        for name in self.without:
+            table.check(name, "without")
+        if FEATURES in table.names or table.is_arrays:
+            return (FEATURES,)
+        return tuple(name for name in table.names if name not in (*self.labels, *self.without))
+
+    def read(self, table: OwnTable) -> Sequence[RawImage]:
+        """See :class:`Columns`; each sample is [features]."""
+        return list(table.vectors(self.names(table), "features"))
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Images and their labels, as a file or folder lists them.
+    """Samples and their labels, as a file or folder lists them.
 
     Attributes:
-        names: what messages call each image: its path, or its file and its row there.
+        samples: images; or vectors, float32 [features].
+        names: what messages call each sample: its path, or its file and its row there.
         labels: the number or the name of each one's class.
         given: its given label; None if there are none.
         classes: names of the classes by number; None if the format does not say them.
-        files: that have several images, if all of these are listed.
+        files: that have several samples, if all of these are listed.
+        features: the columns that make a vector, of a table of columns.
     """
 
-    images: Sequence[RawImage]
+    samples: Sequence[RawImage]
     names: Sequence[str]
     labels: Sequence[int | str]
     given: Sequence[int | str] | None = None
     classes: Sequence[str] | None = None
     files: Sequence[Path] = ()
+    features: tuple[str, ...] = ()
 
     def rows(self, rows: np.ndarray) -> Listing:
-        """Some of the images, by their positions."""
+        """Some of the samples, by their positions."""
         return replace(
             self,
-            images=[self.images[row] for row in rows],
+            samples=[self.samples[row] for row in rows],
             names=[self.names[row] for row in rows],
             labels=[self.labels[row] for row in rows],
             given=None if self.given is None else [self.given[row] for row in rows],
@@ -105,7 +202,7 @@ def check_apart(train: Listing, test: Listing) -> None:
 def _identities(listed: Listing) -> dict[tuple[int, int], Path]:
     """The files of a part by what identifies them; those that are missing are left out."""
     found = {}
-    for file in (*listed.files, *listed.images):
+    for file in (*listed.files, *listed.samples):
         if isinstance(file, Path):
             with suppress(OSError, ValueError):  # ValueError: a path with a null character
                 state = file.stat()
@@ -117,7 +214,7 @@ Parts = dict[str, Listing]
 """What is listed of ``train`` and ``test``, or of ``all``."""
 
 
-def list_images(place: Path, columns: ImageColumns) -> tuple[Parts, list[str]]:
+def list_samples(place: Path, columns: Columns) -> tuple[Parts, list[str]]:
     """What a file or folder lists, and notes of what is not read of it.
 
     Args:
@@ -131,6 +228,8 @@ def list_images(place: Path, columns: ImageColumns) -> tuple[Parts, list[str]]:
         tree = walk(place)
         if any(file.suffix == ".parquet" for file in tree.files):
             return _parquet_folder(place, columns, tree)
+        if not isinstance(columns, ImageColumns):
+            raise BadInput(f"{place} has no Parquet files, expected some, or a file", "path")
         return _image_folder(place, columns, tree)
     if place.suffix not in SUFFIXES or not place.is_file():
         raise BadInput(
@@ -138,44 +237,60 @@ def list_images(place: Path, columns: ImageColumns) -> tuple[Parts, list[str]]:
         )
     table = _table(place, columns)
     has_parts = any(name.startswith("train_") for name in table.names)
-    if place.suffix == ".npz" and has_parts and columns.image not in table.names:
+    if place.suffix == ".npz" and has_parts and columns.array not in table.names:
         return _npz_parts(table, columns)
     return {"all": _listed(table, columns)}, []
 
 
-def list_parquet(files: Sequence[Path], columns: ImageColumns) -> Listing:
+def list_parquet(files: Sequence[Path], columns: Columns) -> Listing:
     """The rows of Parquet files, as the hub has them."""
     each = [_listed(_table(file, columns), columns) for file in files]
+    for file, one in zip(files, each, strict=True):
+        check_features(one, each[0], f"{file} and {files[0]}")
     return Listing(
-        [image for one in each for image in one.images],
+        [sample for one in each for sample in one.samples],
         [name for one in each for name in one.names],
         [label for one in each for label in one.labels],
         [label for one in each for label in one.given or ()] if columns.given else None,
         next((one.classes for one in each if one.classes), None),
         files,
+        each[0].features,
     )
 
 
-def _table(place: Path, columns: ImageColumns) -> OwnTable:
-    return OwnTable(place, texts=[columns.image])  # names of files such as 0001 are no numbers
+def check_features(one: Listing, another: Listing, where: str) -> None:
+    """Raise :class:`BadInput` unless the same columns make the vectors of both, in one order."""
+    if one.features != another.features:
+        differing = sorted({*one.features} ^ {*another.features})
+        words = f"not both have {', '.join(differing)}" if differing else "their order differs"
+        raise BadInput(
+            f"{where} have other columns of features ({words}), expected the same in one order, "
+            "or a list of those to take",
+            "features",
+        )
 
 
-def _listed(table: OwnTable, columns: ImageColumns) -> Listing:
-    images = table.images(columns.image)
+def _table(place: Path, columns: Columns) -> OwnTable:
+    return OwnTable(place, texts=columns.texts)
+
+
+def _listed(table: OwnTable, columns: Columns) -> Listing:
+    samples = columns.read(table)
     return Listing(
-        images,
+        samples,
         [
-            str(image) if isinstance(image, Path) else f"{table.path}, row {row}"
-            for row, image in enumerate(images)
+            str(sample) if isinstance(sample, Path) else f"{table.path}, row {row}"
+            for row, sample in enumerate(samples)
         ],
-        table.labels(columns.label, "label", len(images)),
-        table.labels(columns.given, "given", len(images)) if columns.given else None,
+        table.labels(columns.label, "label", len(samples)),
+        table.labels(columns.given, "given", len(samples)) if columns.given else None,
         table.class_names(columns.label),
         [table.path],
+        () if table.is_arrays else columns.names(table),
     )
 
 
-def _npz_parts(table: OwnTable, columns: ImageColumns) -> tuple[Parts, list[str]]:
+def _npz_parts(table: OwnTable, columns: Columns) -> tuple[Parts, list[str]]:
     """The arrays of both parts: ``train_image``, or ``train_images`` as MedMNIST has it."""
 
     def named(part: str, of: str) -> str:
@@ -184,8 +299,8 @@ def _npz_parts(table: OwnTable, columns: ImageColumns) -> tuple[Parts, list[str]
 
     has_test = any(name.startswith("test_") for name in table.names)
     parts = {
-        part: ImageColumns(
-            named(part, columns.image), named(part, columns.label), given and named(part, given)
+        part: columns.of_part(
+            named(part, columns.array), named(part, columns.label), given and named(part, given)
         )
         for part, given in (("train", columns.given), ("test", None))
         if part == "train" or has_test
@@ -198,7 +313,7 @@ def _npz_parts(table: OwnTable, columns: ImageColumns) -> tuple[Parts, list[str]
     return {part: replace(one, files=()) for part, one in listed.items()}, notes
 
 
-def _image_folder(place: Path, columns: ImageColumns, tree: Tree) -> tuple[Parts, list[str]]:
+def _image_folder(place: Path, columns: Columns, tree: Tree) -> tuple[Parts, list[str]]:
     """A folder of images: a folder for each class, or such a folder for each part."""
     if columns.given is not None:
         raise BadInput(
@@ -215,12 +330,12 @@ def _image_folder(place: Path, columns: ImageColumns, tree: Tree) -> tuple[Parts
         parts[part] = Listing(images, list(map(str, images)), [name for _, name in labelled])
     top = [folder for folder in tree.folders if folder.parent == place]
     left = [] if "all" in folders else sorted({*top} - {*folders.values()})
-    taken = {image for listed in parts.values() for image in listed.images}
+    taken = {image for listed in parts.values() for image in listed.samples}
     unread = [file for file in tree.files if file not in taken and not {*left} & {*file.parents}]
     return parts, skipped(tree, [folder.name for folder in left], unread)
 
 
-def _parquet_folder(place: Path, columns: ImageColumns, tree: Tree) -> tuple[Parts, list[str]]:
+def _parquet_folder(place: Path, columns: Columns, tree: Tree) -> tuple[Parts, list[str]]:
     """The parts of a folder, by the names that the hub's library looks for in paths: in a file's
     name, or else in those of the folders above it.
     """
@@ -246,6 +361,6 @@ def _parquet_folder(place: Path, columns: ImageColumns, tree: Tree) -> tuple[Par
         return {"all": list_parquet(files, columns)}, skipped(tree, [], unread)
     parts = {
         "train": list_parquet(named[both[0]], columns),
-        "test": list_parquet(named[both[1]], columns._replace(given=None)),
+        "test": list_parquet(named[both[1]], replace(columns, given=None)),
     }
     return parts, skipped(tree, [part for part in named if part not in both], unread + others)

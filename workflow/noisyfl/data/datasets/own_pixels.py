@@ -1,10 +1,8 @@
-"""The pixels of a user's images, and what is to be said of those that are there several times."""
+"""The pixels of a user's images."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -14,7 +12,6 @@ import numpy as np
 
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.images import (
-    Arrays,
     Fit,
     RawImage,
     Unreadable,
@@ -122,31 +119,3 @@ def _check_room(count: int, shape: tuple[int, ...]) -> None:
             "memory; a smaller size helps",
             "size",
         )
-
-
-def repeats(train: Arrays, test: Arrays) -> list[str]:
-    """What a user should know of images with the same pixels, in words, with their numbers."""
-    found = []
-    digests = [[_digest(image) for image in images] for images, _ in (train, test)]
-    for part, (_, labels), of_part in zip(
-        ("training", "test"), (train, test), digests, strict=True
-    ):
-        pairs = Counter(zip(of_part, labels.tolist(), strict=True))
-        labelled = Counter(digest for digest, _ in pairs)
-        if several := sum(count > 1 for count in labelled.values()):
-            found.append(f"{several:,} images are in the {part} part with two labels or more")
-        if part == "training" and (copied := sum(count > 1 for count in pairs.values())):
-            found.append(
-                f"{copied:,} images are in the training part twice or more with the same label, "
-                "maybe on several clients"
-            )
-    known = set(digests[0])
-    if seen := sum(digest in known for digest in digests[1]):
-        found.append(
-            f"{seen:,} of {len(digests[1]):,} test images have the pixels of a training image"
-        )
-    return found
-
-
-def _digest(image: np.ndarray) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(image).data, digest_size=16).digest()

@@ -88,6 +88,7 @@ def metadata_of(facts: Dataset, part: str, shape: tuple[int, int, int]) -> dict[
         "shape": list(shape),
         "classes": list(facts.classes),
         "revision": SHARDS_REVISION if facts.encoded else REVISION,
+        **({"type": "float32"} if facts.vectors else {}),
         **({} if facts.own is None else {"own": facts.own}),
     }
 
@@ -124,8 +125,8 @@ def read_part(path: Path) -> DatasetPart:
         shards = [path.parent / name for name in metadata["shards"]]
         images = Encoded(shards, table, tuple(metadata["shape"]))
     elif table.column_names == ["image", "label"]:
-        bytes_ = np.frombuffer(_pixels(table), dtype=np.uint8)
-        images = bytes_.reshape(table.num_rows, *metadata["shape"])
+        values = np.frombuffer(_pixels(table), dtype=metadata.get("type", "uint8"))
+        images = values.reshape(table.num_rows, *metadata["shape"])
     else:
         raise DamagedArtifact(f"{path}: not a part of a dataset (columns {table.column_names})")
     return DatasetPart(
@@ -204,9 +205,11 @@ def _decoded(files: Files) -> tuple[np.ndarray, list[Unreadable]]:
 
 
 def table_of_pixels(images: np.ndarray, labels: np.ndarray) -> pa.Table:
-    """A part's table, of images, uint8 [n, height, width, channels], and labels, int64 [n]."""
+    """A part's table, of images, uint8 or float32 [n, height, width, channels], and labels, int64
+    [n].
+    """
     buffer = pa.py_buffer(np.ascontiguousarray(images))
-    kind = pa.binary(int(np.prod(images.shape[1:])))
+    kind = pa.binary(int(np.prod(images.shape[1:])) * images.itemsize)
     image = pa.FixedSizeBinaryArray.from_buffers(kind, len(images), [None, buffer])
     return pa.table({"image": image, "label": pa.array(labels, pa.int64())})
 

@@ -56,19 +56,20 @@ def likenesses(images: np.ndarray, labels: np.ndarray, classes: int, seed: int) 
     """The chance of each class if an image's label is flipped: float64 [n, classes], 0 for its own.
 
     Args:
-        images: uint8 [n, height, width, channels].
+        images: uint8 [n, height, width, channels], or vectors, float32 [n, 1, 1, features].
         labels: true ones, int64 [n].
         seed: the trial's, of which the projections are drawn.
     """
     chances = np.zeros((len(labels), classes))
     size = int(np.prod(images.shape[1:]))
+    full = 255 if images.dtype == np.uint8 else 1  # of vectors, features count as they are
     for label in np.unique(labels):
         projection = stream(seed, "label noise", "projection", int(label)).normal(
             size=(size, classes)
         )
         members = np.flatnonzero(labels == label)
         for rows in np.split(members, range(BATCH, len(members), BATCH)):
-            scores = (images[rows].reshape(len(rows), -1) / 255) @ projection
+            scores = (images[rows].reshape(len(rows), -1) / full) @ projection
             scores[:, label] = -np.inf
             exponents = np.exp(scores - scores.max(axis=1, keepdims=True))
             chances[rows] = exponents / exponents.sum(axis=1, keepdims=True)

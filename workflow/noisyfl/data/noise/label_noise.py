@@ -34,8 +34,9 @@ class Context:
 
     Attributes:
         own: a user's own files, and the data folders.
-        images: the images of a client's samples, uint8 [samples, height, width, channels], by the
-            client's number; nothing is decoded unless it is called.
+        images: the images of a client's samples, uint8 [samples, height, width, channels], or its
+            vectors, float32 [samples, 1, 1, features], by the client's number; nothing is decoded
+            unless it is called.
     """
 
     dataset: Dataset

@@ -32,6 +32,7 @@ class OwnPartition(Partition):
     path: str | None = option(
         None, doc="a .csv or .parquet in a data folder, with the columns client and sample"
     )
+    column: str = option("client", doc="column of the clients: their names or numbers")
     title: str | None = option(
         None, doc="what tables and pages call it; null: as the file is called"
     )
@@ -54,7 +55,7 @@ class OwnPartition(Partition):
             return self
         if own is None:
             raise NotRead(f"got {self.path!r}, which has not been read yet", "path")
-        sha256, clients, samples = own.clients(self.path, dataset, self.title)
+        sha256, clients, samples = own.clients(self.path, dataset, self.column, self.title)
         for key, found in (("clients", clients), ("samples", samples)):
             if getattr(self, key) not in (None, found):
                 raise BadInput(f"got {getattr(self, key)}, and {self.path} has {found}", key)
