@@ -75,6 +75,8 @@ OVERLAYS = [
     ({"setting": {"partition": {"name": "dirichlet", "alpha": 1, "shards": 2}}}, False),
     ({"setting": {"partition": {"alpha": 2}}}, True),
     ({"setting": {"partition": {"alhpa": 2}}}, False),
+    ({"setting": {"noise_level": 0.3}}, True),
+    ({"setting": {"noise_level": True}}, False),
     ({"setting": {"noise_level": {"name": "groups", "levels": [0.1, 0.2]}}}, True),
     ({"setting": {"noise_level": {"name": "groups", "levels": 0.1}}}, False),
     ({"setting": {"schedule": {"rounds": 3}}}, True),

@@ -9,6 +9,7 @@ from scipy.stats import truncnorm
 from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
+from small_partitions import canonical
 
 
 def build_level(text):
@@ -147,3 +148,9 @@ def test_bad_options_of_a_level_are_refused(text, message):
 def test_levels_that_cannot_be_are_found_before_any_job(text, message):
     with pytest.raises(BadInput, match=message):
         build_level(text).check(4)
+
+
+def test_a_number_is_the_level_of_all_clients():
+    assert canonical(noise_level=0.3) == canonical(noise_level="constant(level=0.3)")
+    with pytest.raises(BadInput, match=r"noise_level: .*True"):
+        canonical(noise_level=True)

@@ -28,7 +28,7 @@ from noisyfl.data.datasets.own_kinds import KINDS
 from noisyfl.data.datasets.shards import Encoded
 from noisyfl.data.drawn import check_flipped, check_levels, check_shown
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean, Context, LabelNoise
-from noisyfl.data.noise.noise_level import NOISE_LEVELS, NoiseLevel, NoNoise
+from noisyfl.data.noise.noise_level import NOISE_LEVELS, NoiseLevel, NoNoise, level_of
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.partitioning.partition import PARTITIONS, Partition
 from noisyfl.data.roots import NotRead
@@ -111,6 +111,10 @@ def _dataset(raw: Any, info: ValidationInfo) -> Dataset:
         return own.read(wanted)
 
 
+def _level(raw: Any) -> NoiseLevel:
+    return NOISE_LEVELS.build(level_of(raw))
+
+
 class PartitionSpec(Typed):
     """What a noisy partition is made from.
 
@@ -122,7 +126,7 @@ class PartitionSpec(Typed):
 
     dataset: Annotated[Dataset, PlainValidator(_dataset)]
     partition: Annotated[Partition, PlainValidator(PARTITIONS.build)]
-    noise_level: Annotated[NoiseLevel | None, PlainValidator(NOISE_LEVELS.build)] = None
+    noise_level: Annotated[NoiseLevel | None, PlainValidator(_level)] = None
     label_noise: Annotated[LabelNoise, PlainValidator(LABEL_NOISES.build)]
     seed: int = Field(ge=0)
 

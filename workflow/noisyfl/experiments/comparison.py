@@ -19,6 +19,7 @@ from noisyfl.core.registry import parts_of, split_component, split_method
 from noisyfl.core.typed import each_once, is_list
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.own_kinds import KINDS
+from noisyfl.data.noise.noise_level import level_of
 from noisyfl.data.datasets.validation import ENDING
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.remarks import remarks_on
@@ -195,8 +196,8 @@ def read_comparison(
         raise error.within(where=f"{called('methods')}: ") from None
     options = {key: value for key, value in setting.items() if key in OPTIONS}
     schedule = {key: value for key, value in setting.items() if key not in OPTIONS}
-    if isinstance(level := options.get("noise_level"), int | float):
-        options["noise_level"] = f"constant(level={level})"
+    if "noise_level" in options:
+        options["noise_level"] = level_of(options["noise_level"])
     with _naming(called):
         Setting.read({**options, "schedule": schedule}, check=check_part)
     if like is None:

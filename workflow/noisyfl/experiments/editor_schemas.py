@@ -63,6 +63,7 @@ def component_schemas() -> Schema:
     """Schemas made from what components declare, by the names that the models give them."""
     return {
         **{key: _component(registry) for key, registry in REGISTRIES.items()},
+        "noise_level": _component(REGISTRIES["noise_level"], {"type": "number"}),
         "metric": _metric(METRICS),
         "of_clients": _metric(OF_CLIENTS),
         "statistic": {"enum": list(STATISTICS)},
@@ -97,8 +98,10 @@ def _metric(known: Metrics) -> Schema:
     return {"anyOf": [{"enum": list(known)}, {"pattern": f"^{REPORTED.pattern}$"}]}
 
 
-def _component(registry: Registry) -> Schema:
-    """A component: a name or a name with options, as text; or a mapping, maybe without the name."""
+def _component(registry: Registry, *more: Schema) -> Schema:
+    """A component: a name or a name with options, as text; or a mapping, maybe without the name;
+    or in some more ways.
+    """
     classes = [registry.get(name) for name in registry.names()]
     whats = {one.name: (inspect.getdoc(one) or "").split("\n")[0] for one in classes}
     anything: Schema = {}
@@ -110,7 +113,7 @@ def _component(registry: Registry) -> Schema:
         "additionalProperties": False,
         "properties": anything,
     }
-    return {"anyOf": [*_named(classes, whats), {"not": {"required": ["name"]}, **changed}]}
+    return {"anyOf": [*more, *_named(classes, whats), {"not": {"required": ["name"]}, **changed}]}
 
 
 def _method() -> Schema:

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
 from noisyfl.core.options import BadInput
 from noisyfl.core.registry import split_component
 from noisyfl.core.typed import Typed, each_once
+from noisyfl.data.noise.noise_level import level_of
 
 
 def _text(pattern: str, expected: str) -> Any:
@@ -77,7 +78,7 @@ class Setting(Typed):
     clients: int = Field(0, ge=1)
     partition: Annotated[Component, *declared("partition")] = ""
     label_noise: Annotated[Component, *declared("label_noise")] = ""
-    noise_level: Annotated[Component, *declared("noise_level")] = ""
+    noise_level: Annotated[Component, BeforeValidator(level_of), *declared("noise_level")] = ""
     model: Annotated[Component, *declared("model")] = ""
     augmentation: Annotated[str, *declared("augmentation")] = ""
     normalization: Annotated[str, *declared("normalization")] = ""

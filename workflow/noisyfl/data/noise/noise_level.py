@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -40,6 +40,12 @@ class NoiseLevel(Component, ABC):
 
 
 NOISE_LEVELS = Registry[NoiseLevel]("noise level", NoiseLevel)
+
+
+def level_of(raw: Any) -> Any:
+    """A noise level as a component: a number is the level of all clients."""
+    is_number = isinstance(raw, int | float) and not isinstance(raw, bool)
+    return f"constant(level={raw})" if is_number else raw
 
 
 @NOISE_LEVELS.register("none")
