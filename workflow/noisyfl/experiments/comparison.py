@@ -19,8 +19,8 @@ from noisyfl.core.registry import parts_of, split_component, split_method
 from noisyfl.core.typed import each_once, is_list
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.own_kinds import KINDS
-from noisyfl.data.noise.noise_level import level_of
 from noisyfl.data.datasets.validation import ENDING
+from noisyfl.data.noise.noise_level import level_of
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.remarks import remarks_on
 from noisyfl.experiments.compared_setting import SETTING, setting_for, with_fitting_noise
