@@ -101,6 +101,7 @@ METHODS = {
     "feddecorr": ("blue", "dash-dot-dot"),
     "moon": ("vermilion", "dotted"),
     "dynamic_bootstrapping": ("purple", "pairs"),
+    "fedopt": ("sky", "dash-dot-dot"),
 }
 """The colour and the dashes of each method."""
 
