@@ -1,4 +1,4 @@
-"""FedOpt (Reddi et al., ICLR 2021): an optimiser on the server, which steps along the mean change."""
+"""FedOpt (Reddi et al., ICLR 2021): an optimiser on the server steps along the mean change."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class FedOpt(fl.ServerSide):
     m = beta1 m + (1 - beta1) Delta,    w = w + eta m / (sqrt(v) + tau),
 
     where v becomes beta2 v + (1 - beta2) Delta^2 (Adam), v - (1 - beta2) Delta^2 sign(v - Delta^2)
-    (Yogi) or v + Delta^2 (Adagrad). Momentum, FedAvgM, is m = beta1 m + Delta, w = w + eta m. All of
-    this is over the trainable weights; buffers, such as the statistics of batch normalisation, are
-    averaged.
+    (Yogi) or v + Delta^2 (Adagrad). Momentum, FedAvgM, is m = beta1 m + Delta, w = w + eta m. All
+    of this is over the trainable weights; buffers, such as the statistics of batch normalisation,
+    are averaged.
     """
 
     reference = "Reddi et al., Adaptive Federated Optimization, ICLR 2021"
