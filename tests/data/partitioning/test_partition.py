@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
-from noisyfl.data.partitioning.partition import PARTITIONS
+from noisyfl.data.partitioning.partition import PARTITIONS, long_tailed
 
 EVERY_PARTITION = [
     "iid(clients=8)",
@@ -275,3 +275,61 @@ def test_a_client_without_a_sample_is_named():
     message = r"partition\.bernoulli_dirichlet: client \d+ of 20 has no sample"
     with pytest.raises(BadInput, match=message):
         assign("bernoulli_dirichlet(clients=20, p=0.5, alpha=0.001)", shuffled_labels(40))
+
+
+@pytest.mark.parametrize("total", [300, 317])
+@pytest.mark.parametrize("kind", ["iid(clients=4,", "dirichlet(clients=4, alpha=1, min_size=1,"])
+def test_a_long_tail_falls_by_the_same_factor_from_class_to_class(total, kind):
+    labels = shuffled_labels(200)
+    rows = assign(f"{kind} samples={total}, long_tail=20)", labels)
+    counts = class_counts(rows, labels).sum(0)
+    used = total if "dirichlet" in kind else total // 4 * 4
+    assert counts.sum() == used
+    shares = 20.0 ** -(np.arange(10) / 9)
+    assert np.abs(counts - shares / shares.sum() * total).max() <= 1 + (total - used)
+    assert counts[0] > 10 * counts[-1]
+    again = assign(f"{kind} samples={total}, long_tail=20)", labels)
+    assert all((one == other).all() for one, other in zip(rows, again, strict=True))
+
+
+def test_without_a_long_tail_nothing_changes():
+    assert "long_tail" not in build("iid(clients=4, samples=80)").canonical()
+    assert build("iid(clients=4, samples=80, long_tail=5)").canonical()["long_tail"] == 5
+
+
+@given(total=st.integers(50, 5000), classes=st.integers(2, 100), ratio=st.floats(1.01, 1000))
+def test_the_counts_of_a_long_tail_add_up_and_never_rise(total, classes, ratio):
+    counts = long_tailed(total, classes, ratio)
+    assert counts.sum() == total
+    assert (np.diff(counts) <= 1).all()  # rounding
+    exact = ratio ** -(np.arange(classes) / (classes - 1))
+    assert np.abs(counts - exact / exact.sum() * total).max() < 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("iid(clients=4, long_tail=5)", r"long_tail: got 5 without samples, expected their number"),
+        ("iid(clients=4, samples=80, long_tail=1)", "long_tail: .*greater than 1"),
+        (
+            "dirichlet(clients=4, alpha=1, per_client=9, samples=80, long_tail=5)",
+            "long_tail: got 5 and per_client",
+        ),
+        ("file(path='a.csv', long_tail=5)", "long_tail: got 5, expected null"),
+    ],
+)
+def test_long_tails_that_cannot_be_are_refused(text, message):
+    with pytest.raises(BadInput, match=message):
+        build(text)
+
+
+@pytest.mark.parametrize(
+    ("samples", "ratio", "message"),
+    [
+        (300, 20, r"got 20 with samples=300, of which class 0 has \d+, expected 1 to 50"),
+        (30, 1000, r"got 1000 with samples=30, of which class 5 has 0, expected 1 to 50"),
+    ],
+)
+def test_a_long_tail_that_the_classes_do_not_have_is_refused(samples, ratio, message):
+    with pytest.raises(BadInput, match=f"partition.iid.long_tail: {message}"):
+        assign(f"iid(clients=4, samples={samples}, long_tail={ratio})", shuffled_labels(50))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,11 @@ class OwnPartition(Partition):
         None, doc="what tables and pages call it; null: as the file is called"
     )
     sha256: str = option("", doc="of both columns as int64; filled in from the file")
+
+    def verify(self, context: Mapping[str, Any]) -> None:
+        """Raise :class:`BadInput` if there is to be a long tail: the file says what there is."""
+        if self.long_tail is not None:
+            raise BadInput(f"got {self.long_tail:g}, expected null", "long_tail")
 
     def canonical(self) -> dict[str, Any]:
         """The partition by its digest, wherever it comes from."""

@@ -7,7 +7,8 @@ and its official code differ, the code's version has a name or an option of its 
 from __future__ import annotations
 
 from abc import ABC
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +39,35 @@ class Partition(Component, ABC):
         "null: all",
         at_least=1,
     )
+    long_tail: float | None = option(
+        None,
+        doc="these samples have this many times as many of the first class as of the last, and the "
+        "counts fall by the same factor from class to class; null: equal class counts",
+        above=1,
+    )
+
+    def options(self) -> dict[str, Any]:
+        """The value of every option, but for a long tail that there is not."""
+        without = {"long_tail"} if self.long_tail is None else set()
+        return self.model_dump(mode="json", exclude=without)
+
+    def verify(self, context: Mapping[str, Any]) -> None:
+        """Raise :class:`BadInput` if options do not fit together."""
+        super().verify(context)
+        if self.long_tail is None:
+            return
+        if self.samples is None and not context.get("partial"):
+            raise BadInput(
+                f"got {self.long_tail:g} without samples, expected their number, since a long tail "
+                "leaves some out",
+                "long_tail",
+            )
+        if getattr(self, "per_client", None) is not None:
+            raise BadInput(
+                f"got {self.long_tail:g} and per_client, which takes as many of each class, "
+                "expected one of them",
+                "long_tail",
+            )
 
     def takes(self) -> tuple[int, str]:
         """The fewest training samples that it can be made from, and the options that say so."""
@@ -99,10 +129,26 @@ class Partition(Component, ABC):
             self.check(len(labels))
             known = np.arange(len(labels))
             if self.samples is not None:
-                known = np.sort(_balanced_subset(labels, classes, self.samples, rng))
+                known = np.sort(self._subset(labels, classes, self.samples, rng))
             drawn = self._draw(labels[known], classes, rng)
         dealt = check_dealt(drawn, self.clients, len(known), f"partition.{self.name}")
         return [np.sort(known[part]) for part in dealt]
+
+    def _subset(
+        self, labels: np.ndarray, classes: int, total: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Random rows, as the options ``samples`` and ``long_tail`` say."""
+        if self.long_tail is None:
+            return _balanced_subset(labels, classes, total, rng)
+        counts = long_tailed(total, classes, self.long_tail)
+        available = np.bincount(labels, minlength=classes)
+        for label in np.flatnonzero((counts > available) | (counts == 0)):
+            raise BadInput(
+                f"got {self.long_tail:g} with samples={total}, of which class {label} has "
+                f"{counts[label]}, expected 1 to {available[label]}, as the dataset has",
+                "long_tail",
+            )
+        return _of_each(labels, counts, rng)
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         """The rows of each client, in any order; a partition with its own ``assign`` has none."""
@@ -327,8 +373,25 @@ def _balanced_subset(
     counts = np.minimum(available, level)
     more = rng.permutation(np.flatnonzero(available > level))[: total - counts.sum()]
     counts[more] += 1
-    members = [rng.permutation(np.flatnonzero(labels == label)) for label in range(classes)]
+    return _of_each(labels, counts, rng)
+
+
+def _of_each(labels: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Random rows, so many of each class."""
+    members = [rng.permutation(np.flatnonzero(labels == label)) for label in range(len(counts))]
     return np.concatenate([rows[:n] for rows, n in zip(members, counts, strict=True)])
+
+
+def long_tailed(total: int, classes: int, ratio: float) -> np.ndarray:
+    """How many of ``total`` samples each class has, int64 [classes], if the counts fall by the same
+    factor from class to class, and the first has ``ratio`` times as many as the last (Cui et al.,
+    2019). What rounding leaves goes to the classes that it costs most.
+    """
+    shares = ratio ** -(np.arange(classes) / (classes - 1))
+    exact = shares / shares.sum() * total
+    counts = np.floor(exact).astype(np.int64)
+    counts[np.argsort(counts - exact, kind="stable")[: total - counts.sum()]] += 1
+    return counts
 
 
 def share_out(
