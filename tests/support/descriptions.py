@@ -13,6 +13,32 @@ from noisyfl.specs.descriptions import (
 from noisyfl.specs.published import join
 
 
+def header(name, group="", **more):
+    """A row or column of a table, as its file has it."""
+    return {"name": name, "label": name.split(", ")[-1], "group": group, "published": {}, **more}
+
+
+def describe(columns, rows, runs, **more):
+    """A table that shows the best accuracy, beside the numbers of a paper."""
+    return {
+        "experiment": "p",
+        "experiment_title": "A paper",
+        "name": "t1",
+        "title": "Table 1: 50 % of _everything_",
+        "note": "",
+        "scale": "paper",
+        "scale_note": "",
+        "metric": "test_accuracy",
+        "statistic": "best",
+        "published": {"paper": "p"},
+        "columns": columns,
+        "rows": rows,
+        "runs": runs,
+        "as_published": [[True] * len(columns) for _ in rows],
+        **more,
+    }
+
+
 def described_table(given, published=()):
     """A table whose rows, columns and runs are given as mappings and lists."""
     given = {

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
-from noisyfl.data.partitioning.partition import PARTITIONS, long_tailed
+from noisyfl.data.partitioning.partition import PARTITIONS
+from noisyfl.data.partitioning.subsets import long_tailed
 
 EVERY_PARTITION = [
     "iid(clients=8)",

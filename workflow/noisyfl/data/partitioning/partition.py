@@ -15,6 +15,7 @@ import numpy as np
 from noisyfl.core.options import BadInput, option, within
 from noisyfl.core.registry import Component, Registry
 from noisyfl.data.drawn import check_dealt
+from noisyfl.data.partitioning.subsets import balanced_subset, long_tailed, of_each
 
 if TYPE_CHECKING:
     from noisyfl.data.datasets.dataset import Dataset
@@ -139,7 +140,7 @@ class Partition(Component, ABC):
     ) -> np.ndarray:
         """Random rows, as the options ``samples`` and ``long_tail`` say."""
         if self.long_tail is None:
-            return _balanced_subset(labels, classes, total, rng)
+            return balanced_subset(labels, classes, total, rng)
         counts = long_tailed(total, classes, self.long_tail)
         available = np.bincount(labels, minlength=classes)
         for label in np.flatnonzero((counts > available) | (counts == 0)):
@@ -148,7 +149,7 @@ class Partition(Component, ABC):
                 f"{counts[label]}, expected 1 to {available[label]}, as the dataset has",
                 "long_tail",
             )
-        return _of_each(labels, counts, rng)
+        return of_each(labels, counts, rng)
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         """The rows of each client, in any order; a partition with its own ``assign`` has none."""
@@ -191,7 +192,7 @@ class IIDSubset(Partition):
     per_client: int = option(doc="samples of each client", at_least=1)
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
-        rows = _balanced_subset(labels, classes, self.clients * self.per_client, rng)
+        rows = balanced_subset(labels, classes, self.clients * self.per_client, rng)
         return _deal(rows, labels, self.clients, rng)
 
 
@@ -253,7 +254,7 @@ class Dirichlet(Partition):
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         rows = np.arange(len(labels))
         if self.per_client is not None:
-            rows = _balanced_subset(labels, classes, self.clients * self.per_client, rng)
+            rows = balanced_subset(labels, classes, self.clients * self.per_client, rng)
         groups = [rows[labels[rows] == label] for label in range(classes)]
         return share_out(groups, self.clients, self.alpha, self.min_size, self.cap, rng)
 
@@ -332,7 +333,7 @@ class QuantityDirichlet(Partition):
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         total = self.clients * self.per_client
-        rows = _balanced_subset(labels, classes, total, rng)
+        rows = balanced_subset(labels, classes, total, rng)
         # Each sample gets a place from 0 to 1: its position within its class over the class's size.
         # Sorted by place, then by class, every consecutive run has nearly equal class counts.
         rows = rng.permutation(rows)
@@ -360,38 +361,6 @@ def _deal(
     rows = rng.permutation(rows)
     rows = rows[np.argsort(labels[rows], kind="stable")]
     return [rows[first::clients] for first in rng.permutation(clients)]
-
-
-def _balanced_subset(
-    labels: np.ndarray, classes: int, total: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Random rows with as equal class counts as possible: a class that has too few gives all."""
-    available = np.bincount(labels, minlength=classes)
-    levels = np.arange(available.max() + 1)
-    filled = np.minimum(available, levels[:, None]).sum(axis=1)
-    level = np.searchsorted(filled, total, side="right") - 1
-    counts = np.minimum(available, level)
-    more = rng.permutation(np.flatnonzero(available > level))[: total - counts.sum()]
-    counts[more] += 1
-    return _of_each(labels, counts, rng)
-
-
-def _of_each(labels: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Random rows, so many of each class."""
-    members = [rng.permutation(np.flatnonzero(labels == label)) for label in range(len(counts))]
-    return np.concatenate([rows[:n] for rows, n in zip(members, counts, strict=True)])
-
-
-def long_tailed(total: int, classes: int, ratio: float) -> np.ndarray:
-    """How many of ``total`` samples each class has, int64 [classes], if the counts fall by the same
-    factor from class to class, and the first has ``ratio`` times as many as the last (Cui et al.,
-    2019). What rounding leaves goes to the classes that it costs most.
-    """
-    shares = ratio ** -(np.arange(classes) / (classes - 1))
-    exact = shares / shares.sum() * total
-    counts = np.floor(exact).astype(np.int64)
-    counts[np.argsort(counts - exact, kind="stable")[: total - counts.sum()]] += 1
-    return counts
 
 
 def share_out(
