@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, did_you_mean
 
 
 class WithDefaults(argparse.ArgumentDefaultsHelpFormatter):
@@ -79,7 +79,7 @@ class Command(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Also accept the items of a list after an option, as in ``compare fedavg --rounds 4 gce``,
-        which argparse takes for unknown arguments.
+        which argparse takes for unknown arguments. What is unknown is an error of the command.
         """
         found, left = super().parse_known_args(args, namespace)
         for action in self._get_positional_actions():
@@ -87,6 +87,10 @@ class Command(argparse.ArgumentParser):
                 items = [self._get_value(action, word) for word in left]
                 setattr(found, action.dest, [*(getattr(found, action.dest) or ()), *items])
                 left = []
+        if left and self._subparsers is None:
+            known = [name for name in self._option_string_actions if name.startswith("--")]
+            options = [word for word in left if word.startswith("-")] or left
+            self.error(f"unknown argument {options[0]!r}{did_you_mean(options[0], known)}")
         return found, left
 
 
