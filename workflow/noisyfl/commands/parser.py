@@ -19,7 +19,8 @@ CONFIG = ROOT / "config" / "config.yaml"
 SETTING: tuple[tuple[str, str, Any, str, str], ...] = (
     (
         *("--data", "dataset", str, "DATASET"),
-        "digits, cifar10, 'images(path=\"mine\", test_share=0.1)', ...",
+        "digits, cifar10, 'images(path=\"mine\", test_share=0.1)', "
+        "'vectors(path=\"mine.csv\", test_share=0.1)', ...",
     ),
     ("--clients", "clients", int, "N", "number of clients"),
     ("--partition", "partition", str, "PARTITION", "iid, 'dirichlet(alpha=0.5)', ..."),
