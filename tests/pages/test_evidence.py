@@ -364,7 +364,7 @@ def test_a_papers_page_begins_with_what_its_numbers_say(tmp_path):
         "Whether its method is better than FedAvg: 1 not supported. "
         "The lead is -5.0 points, in the paper +10.0. Its claims: 9 supported. "
         "The rank correlation of our numbers with the paper's: 0.80 in 1 column that compares "
-        "methods, 0.80 in the median. 5 of 8 published numbers have ours beside them."
+        "methods, 0.80 in the median. 5 of 8 published numbers have one of ours next to them."
     )
     (lead,) = found
     more = [*found, dataclasses.replace(lead, ours=20.0, error=1.0)]

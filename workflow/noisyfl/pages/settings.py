@@ -231,7 +231,7 @@ def notes(content: Content) -> list[str]:
         found.append(
             f"Of {sum(content.verdicts.values())} published numbers: {words}. Supported: off by "
             f"at most the published spread ({POINTS:g} points where none is printed) and our "
-            f"standard error (of one trial: the published spread); partly: by at most "
+            f"standard error (of one trial: the published spread, or 0); partly: by at most "
             f"{PARTLY_SPREADS:g} published spreads and that."
         )
     if not all(row.trained for row in content.rows):
