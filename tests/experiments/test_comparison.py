@@ -2,6 +2,7 @@
 
 import pytest
 
+import own_vectors
 from noisyfl.core.options import BadInput
 from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data.own_files import OwnFiles
@@ -33,6 +34,30 @@ def test_real_images_have_the_sizes_of_the_desk_scale(own):
     (spec,) = wanted.runs.values()
     assert spec["noisy_partition"]["partition"]["per_client"] == 300
     assert spec["schedule"]["rounds"] == 30
+
+
+@pytest.mark.parametrize(
+    ("options", "setting", "noise", "model"),
+    [
+        ("", {}, "none", "mlp"),
+        ("given='given', ", {}, "file", "mlp"),
+        ("given='given', ", {"label_noise": "pair"}, "pair", "mlp"),
+        ("", {"label_noise": "symmetric", "model": "mlp(hidden=[])"}, "symmetric", "mlp"),
+    ],
+)
+def test_labels_of_ones_own_are_as_they_are(own, options, setting, noise, model):
+    own.roots[0].mkdir()
+    own_vectors.as_csv(own.roots[0])
+    data = f"vectors({options}path='train.csv', test='test.csv', without=['given'])"
+    data = data.replace(", without=['given']", "") if options else data
+    setting = {"dataset": data, "partition": "iid(clients=2)", **setting}
+    wanted = read_comparison(["fedavg", "rofl"], setting, own, seeds=1)
+    for spec in wanted.runs.values():
+        partition = spec["noisy_partition"]
+        assert partition["label_noise"]["name"] == noise
+        assert spec["model"]["name"] == model
+        level = partition["noise_level"]
+        assert level.get("level") == (0.4 if noise in ("pair", "symmetric") else None)
 
 
 def test_a_list_is_a_row_for_each_value_unless_the_option_is_a_list(own):

@@ -28,6 +28,7 @@ def test_methods_learn_vectors(folder, names):
         names,
         dataset="vectors(path='digits.npz', test_share=0.2)",
         partition="dirichlet(alpha=1, clients=6)",
+        label_noise="symmetric",
         rounds=10,
         participation=0.5,
         seeds=1,

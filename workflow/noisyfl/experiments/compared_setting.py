@@ -35,19 +35,18 @@ SETTING: dict[str, Any] = {
 """The setting, where nothing else is given. The `desk` scale's values for a dataset, which its real
 images need, override these."""
 
-OF_VECTORS: dict[str, Any] = {"model": "mlp"}
-"""What overrides it for vectors."""
-
 SIMILAR = {"cifar100": "cifar10", "svhn": "cifar10"}
 """Datasets that the `desk` scale has no values for, and the one whose values they take."""
 
 
 def setting_for(raw: Any) -> dict[str, Any]:
-    """The setting for a dataset, if nothing else is given."""
-    name, _ = split_component(raw, "dataset")
-    if name == RequestedVectors.name:
-        return merge(SETTING, OF_VECTORS)
-    task = dataset(name).with_classes if name not in KINDS else name
+    """The setting for a dataset, if nothing else is given; a user's own labels are as they are."""
+    name, options = split_component(raw, "dataset")
+    if name in KINDS:
+        model = "mlp" if name == RequestedVectors.name else SETTING["model"]
+        noise = "file" if options.get("given") else "none"
+        return {**SETTING, "model": model, "label_noise": noise, "noise_level": "none"}
+    task = dataset(name).with_classes
     desk = read_yaml(ROOT / "config" / "desk.yaml")["overlay"]["datasets"]
     return merge(SETTING, desk.get(SIMILAR.get(task, task), {}))
 
