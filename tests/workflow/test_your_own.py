@@ -3,15 +3,19 @@
 import inspect
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
+from sklearn.datasets import load_digits
 
 import noisyfl
+from noisyfl.__main__ import main
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
 from noisyfl.data.datasets.dataset import DATASETS
@@ -113,7 +117,7 @@ def test_the_table_comes_out(tmp_path):
             command.split(), cwd=folder, env=environment, capture_output=True, text=True
         )
 
-    for command in "".join(blocks("sh")).splitlines():
+    for command in blocks("sh")[0].splitlines():
         done = run(command)
         assert done.returncode == 0, done.stdout + done.stderr
     page = (folder / "results/mine/tables/mine/first.md").read_text()
@@ -126,6 +130,21 @@ def test_the_table_comes_out(tmp_path):
     done = run(f"snakemake {train.relative_to(folder)} --cores 1 --configfile=config/mine.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
     assert train.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_the_commands_for_vectors_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    digits = load_digits()
+    features, labels = digits.data[:400], digits.target[:400]
+    pd.DataFrame(features).assign(diagnosis=labels).to_csv("data/records.csv", index=False)
+    np.savez("data/embeddings.npz", features=features, label=labels)
+    short = ["--rounds", "2", "--clients", "4", "--device", "cpu", "--jobs", "1"]
+    for command in blocks("sh")[1].splitlines():
+        monkeypatch.setattr(sys, "argv", [*shlex.split(command), *short])
+        main()
+    assert (tmp_path / "audit" / "samples.csv").is_file()
 
 
 def test_a_matrix_of_three_classes():
