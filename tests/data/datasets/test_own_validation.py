@@ -167,7 +167,13 @@ def test_values_of_options_are_chosen_on_it(tmp_path):
     text = own_sets.as_csv(tmp_path)
     own = OwnFiles(tmp_path, tmp_path / "results")
     clients = f"file(path={listed(tmp_path, ['client', 'sample'])!r})"
-    setting = {"dataset": text, "partition": clients, "rounds": 2, "noise_level": 0.2}
+    setting = {
+        "dataset": text,
+        "partition": clients,
+        "rounds": 2,
+        "label_noise": "symmetric",
+        "noise_level": 0.2,
+    }
     methods = ["fedavg", "fedprox(mu=[0.1, 1])"]
     comparison = read_comparison(methods, setting, own, seeds=1)
     first = comparison.on_validation()

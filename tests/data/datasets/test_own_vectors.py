@@ -10,6 +10,7 @@ import torch
 import noisyfl
 import own_vectors
 from noisyfl.commands.data import export_partition
+from noisyfl.core.artifacts import read_metadata
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
 from noisyfl.data.augmentation.augment import KINDS, View
@@ -20,7 +21,7 @@ from noisyfl.data.own_files import OwnFiles
 from noisyfl.specs.identity import identity
 from noisyfl.specs.spec import canonical_run
 from own_sets import spec
-from own_vectors import FEATURES, FORMATS, TEST, TRAIN, read, vectors, wanted
+from own_vectors import FEATURES, FORMATS, TEST, TRAIN, given_labels, read, vectors, wanted
 from small_partitions import canonical_of
 
 
@@ -55,7 +56,7 @@ def test_some_columns_can_be_chosen_and_are_named(tmp_path):
     np.testing.assert_allclose(train.images[:, 0, 0], expected, atol=1e-5)
     own = OwnFiles(tmp_path, tmp_path / "results")
     remarks = own.remarks_on(spec(text, own))
-    assert f"train.csv: read as features: {', '.join(FEATURES)}" in remarks
+    assert f"train.csv: read as features: {', '.join(map(repr, FEATURES))}" in remarks
 
 
 def test_a_feature_that_never_changes_is_zero_and_remarked_on(tmp_path):
@@ -65,7 +66,7 @@ def test_a_feature_that_never_changes_is_zero_and_remarked_on(tmp_path):
     assert (train.images[..., 1] == 0).all()
     own = OwnFiles(tmp_path, tmp_path / "results")
     remarks = own.remarks_on(spec("vectors(path='table.csv', test_share=0.2)", own))
-    assert any("1 features are the same in all training vectors" in one for one in remarks)
+    assert any("1 feature is the same in all training vectors" in one for one in remarks)
     assert facts.own["mean"] == [0.0]
 
 
@@ -88,13 +89,28 @@ def table_of(folder, **columns):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"city": ["Bern", "Rome"] * 10}, r"features: .*'city' holds text, expected numbers: enc"),
-        ({"number": range(20)}, r"features: .*'number' numbers the rows.*leave it out"),
+        (
+            {"city": ["Bern", "Rome"] * 10},
+            r"features: .*'city' has 'Bern' in row 0, expected a",
+        ),
+        (
+            {"y": ["1", "?"] * 10},
+            r"features: .*'y' has '\?' in row 1, expected a number",
+        ),
+        (
+            {"case": range(20)},
+            r"features: 'case' has another whole number.*without=\['c",
+        ),
+        (
+            {"case": np.arange(20)[::-1] * 10.0},
+            r"features: 'case' has another whole number",
+        ),
+        ({"Unnamed: 0": [0, 1] * 10}, r"features: 'Unnamed: 0' has no name, as an index"),
         ({"y": [1.5, None] * 10}, r"features: .*'y' has nan in row 1, expected a number"),
         ({"y": [1.5, np.inf] * 10}, r"features: .*'y' has inf in row 1, expected a number"),
         ({"y": [1e300, 0] * 10}, r"features: .*'y' has 1e\+300 in row 0, expected a number of fl"),
         ({"day": ["2020-01-02", "2020-02-03"] * 10}, r"features: .*'day' holds date32"),
-        ({"": range(1, 21)}, r"features: .*'' numbers the rows"),
+        ({"": range(1, 21)}, r"features: '' has no name, as an index"),
     ],
 )
 def test_columns_that_are_no_features_are_refused(tmp_path, columns, message):
@@ -133,6 +149,7 @@ def test_files_of_a_part_with_other_columns_are_refused(tmp_path):
     ("lists", "message"),
     [
         ([[1.0, 2.0], [3.0]] * 10, "has vectors of 1 to 2 numbers, expected one size"),
+        ([[]] * 20, "holds list<.*null>.*, expected numbers"),
         ([[1.0, 2.0], None] * 10, "is empty in row 1"),
         ([[1.0, 2.0], [3.0, None]] * 10, "has nan in row 1, feature 1, expected a number"),
         ([["a"], ["b"]] * 10, "holds list<.*string>.*, expected numbers"),
@@ -340,8 +357,8 @@ def test_columns_can_be_left_out(tmp_path):
     _, text = with_sites(tmp_path)
     facts, *_ = read(tmp_path, text)
     assert facts.shape == (1, 1, len(FEATURES))
-    with pytest.raises(BadInput, match=r"without: .*records\.csv has .*, expected 'sites'.*'site'"):
-        read(tmp_path, text.replace("'site'", "'sites'"))
+    with pytest.raises(BadInput, match=r"without: got 'cases'; did you mean 'case'"):
+        read(tmp_path, text.replace("'case'", "'cases'"))
     with pytest.raises(BadInput, match=r"without: got \['case'.* and features, expected one of"):
         read(tmp_path, text, features=["age"])
 
@@ -368,7 +385,154 @@ def test_another_table_does_not_say_which_site_has_a_vector(tmp_path):
     own = OwnFiles(tmp_path, tmp_path / "results")
     (tmp_path / "other.csv").write_bytes((tmp_path / "records.csv").read_bytes())
     given = {"dataset": text, "label_noise": "none", "seed": 1}
-    with pytest.raises(BadInput, match=r"other\.csv: 'image' has .*none of the dataset's images"):
+    with pytest.raises(BadInput, match=r"other\.csv has .*, expected 'sample'"):
         canonical_of({**given, "partition": "file(path='other.csv', column='site')"}, own=own)
     with pytest.raises(BadInput, match=r"partition\.file\.column: .*expected 'sites'.*'site'"):
         canonical_of({**given, "partition": "file(path='records.csv', column='sites')"}, own=own)
+
+
+def test_pandas_index_is_no_feature(tmp_path):
+    frame = pd.DataFrame({"x": np.arange(40) % 7, "label": list("ab") * 20})
+    frame.sample(frac=1, random_state=0).to_parquet(tmp_path / "table.parquet")
+    facts, *_ = read(tmp_path, "vectors(path='table.parquet', test_share=0.2)")
+    assert facts.shape == (1, 1, 1)
+
+
+@pytest.mark.parametrize("kind", [bool, np.uint8])
+def test_whole_numbers_that_repeat_are_features(tmp_path, kind):
+    text = table_of(tmp_path, y=(np.arange(20) % 2).astype(kind))
+    facts, *_ = read(tmp_path, text)
+    assert facts.shape == (1, 1, 2)
+
+
+def test_whoever_lists_features_may_have_any(tmp_path):
+    text = table_of(tmp_path, year=np.arange(1990, 2010))
+    facts, *_ = read(tmp_path, text, features=["x", "year"])
+    assert facts.shape == (1, 1, 2)
+
+
+def test_the_arrays_of_several_features_are_all_read(tmp_path):
+    content = {
+        f"{part}_{name}": np.arange(20) % 7 * 1.0 for part in ("train", "test") for name in "ab"
+    }
+    labels = {f"{part}_label": [0, 1] * 10 for part in ("train", "test")}
+    np.savez(tmp_path / "set.npz", **content, **labels)
+    facts, *_ = read(tmp_path, "vectors(path='set.npz', features=['a', 'b'])")
+    assert facts.shape == (1, 1, 2)
+
+
+def test_only_a_column_of_vectors_goes_before_the_others(tmp_path):
+    facts, *_ = read(tmp_path, table_of(tmp_path, features=np.arange(20) % 3))
+    assert facts.shape == (1, 1, 2)
+    columns = {
+        "features": [[1.0, 2.0], [0.5, 3.0]] * 10,
+        "label": list("ab") * 10,
+        "age": [1, 2] * 10,
+    }
+    pq.write_table(pa.table(columns), tmp_path / "table.parquet")
+    text, own = "vectors(path='table.parquet', test_share=0.2)", OwnFiles(tmp_path, tmp_path / "r")
+    assert "table.parquet: not read: 'age'" in own.remarks_on(spec(text, own))
+
+
+@pytest.mark.parametrize("options", ["features='label'", "features=['x', 'given'], given='given'"])
+def test_labels_are_no_features(tmp_path, options):
+    table_of(tmp_path, given=list("ab") * 10)
+    with pytest.raises(BadInput, match=r"features: got '(label|given)', which has labels"):
+        read(tmp_path, f"vectors(path='table.csv', test_share=0.2, {options})")
+
+
+def test_nothing_is_left_for_features(tmp_path):
+    text = table_of(tmp_path).replace("test_share", "without=['x'], test_share")
+    with pytest.raises(BadInput, match=r"features: .*table\.csv has no column that is left"):
+        read(tmp_path, text)
+
+
+def test_a_mistyped_label_is_named_before_any_feature(tmp_path):
+    text = table_of(tmp_path, city=["Bern", "Rome"] * 10)
+    with pytest.raises(BadInput, match=r"label: .*expected 'lable'; did you mean 'label'"):
+        read(tmp_path, text, label="lable")
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e-30, 1e30])
+def test_tiny_and_huge_numbers_are_scaled_as_others(tmp_path, factor):
+    values, labels = vectors()["train"]
+    np.savez(tmp_path / "one.npz", features=values, label=labels)
+    np.savez(tmp_path / "two.npz", features=values * factor, label=labels)
+    _, one, _ = read(tmp_path, "vectors(path='one.npz', test_share=0.2)")
+    _, two, _ = read(tmp_path, "vectors(path='two.npz', test_share=0.2)")
+    np.testing.assert_allclose(one.images, two.images, rtol=1e-5)
+
+
+def test_what_differs_by_rounding_is_the_same(tmp_path):
+    _, train, _ = read(tmp_path, table_of(tmp_path, y=[0.3, 0.1 + 0.2] * 10))
+    assert np.abs(train.images[..., 1]).max() < 1e-9
+
+
+def test_a_test_vector_that_is_too_far_away_is_refused(tmp_path):
+    table_of(tmp_path, y=[1e-25, 2e-25] * 10)
+    frame = pd.read_csv(tmp_path / "table.csv")
+    frame.assign(x=0.5, y=3e20).to_csv(tmp_path / "test.csv", index=False)
+    with pytest.raises(BadInput, match=r"feature 'y' has 3e\+20, which is too far from its train"):
+        read(tmp_path, "vectors(path='table.csv', test='test.csv')")
+
+
+def test_a_test_file_may_lack_what_is_left_out(tmp_path):
+    text = own_vectors.as_csv(tmp_path).replace(", given='given'", "")
+    train = pd.read_csv(tmp_path / "train.csv")
+    train.assign(site="east").to_csv(tmp_path / "train.csv", index=False)
+    facts, *_ = read(tmp_path, text, without=["site", "given"])
+    assert facts.shape == (1, 1, 3)
+
+
+def test_the_scaling_is_kept_beside_the_vectors(tmp_path):
+    facts, train, _ = read(tmp_path, own_vectors.as_csv(tmp_path))
+    path = OwnFiles(tmp_path, tmp_path / "results").results.data(facts.name, "train")
+    scaling = read_metadata(path)["scaling"]
+    assert scaling["features"] == list(FEATURES)
+    values = (vectors()["train"][0] - scaling["shift"]) / scaling["scale"]
+    np.testing.assert_allclose(train.images[:, 0, 0], values, atol=1e-5)
+
+
+def test_a_tables_own_column_of_samples_does_not_count(tmp_path):
+    """Such as that of an exported partition, which counts in another dataset."""
+    sites, text = with_sites(tmp_path)
+    records = pd.read_csv(tmp_path / "records.csv").assign(sample=np.arange(TRAIN)[::-1])
+    records.to_csv(tmp_path / "records.csv", index=False)
+    own = OwnFiles(tmp_path, tmp_path / "results")
+    dataset = text.replace("'case'", "'case', 'sample'")
+    given = {"dataset": dataset, "label_noise": "none", "seed": 1}
+    known = canonical_of({**given, "partition": "file(path='records.csv', column='site')"}, own=own)
+    kept, names = own.load(known["partition"]["sha256"]), own.client_names(known["partition"])
+    facts = own.read(wanted(dataset))
+    rows = [int(name.rpartition(" ")[2]) for name in own.image_names(facts.name).train]
+    for client, sample in zip(kept["client"], kept["sample"], strict=True):
+        assert sites[rows[sample]] == names[client]
+
+
+def test_given_labels_of_the_same_table_go_with_its_rows(tmp_path):
+    _, text = with_sites(tmp_path)
+    own = OwnFiles(tmp_path, tmp_path / "results")
+    noise = spec(text, own, "file(path='records.csv', key='given')", None)["label_noise"]
+    kept = own.load(noise["sha256"])["label"]
+    facts = own.read(wanted(text))
+    rows = [int(name.rpartition(" ")[2]) for name in own.image_names(facts.name).train]
+    assert kept.tolist() == given_labels()[rows].tolist()
+
+
+@pytest.mark.parametrize(
+    ("sites", "message"),
+    [
+        (["east", ""], r"column: .*'site' is empty in row 1"),
+        (["east", "east "], r"column: got the clients 'east' and 'east ', expected one spelling"),
+    ],
+)
+def test_sites_need_one_spelling_each(tmp_path, sites, message):
+    _, text = with_sites(tmp_path)
+    records = pd.read_csv(tmp_path / "records.csv").assign(site=sites * (TRAIN // 2))
+    records.to_csv(tmp_path / "records.csv", index=False)
+    own = OwnFiles(tmp_path, tmp_path / "results")
+    partition = "file(path='records.csv', column='site')"
+    with pytest.raises(BadInput, match=message):
+        canonical_of(
+            {"dataset": text, "partition": partition, "label_noise": "none", "seed": 1}, own=own
+        )

@@ -76,7 +76,8 @@ def print_comparison(
         if save is not None:
             written = write_scale(wanted, save, places)
             files = " and ".join(map(str, written))
-            print(f"wrote {files}: snakemake --cores all --configfile={save}")
+            outside = "" if Path("Snakefile").exists() else ' -s "$(noisyfl where)/Snakefile"'
+            print(f"wrote {files}: snakemake{outside} --cores all --configfile={save}")
 
     console = Console(stderr=True, highlight=False)
     print(f"Setting: {wanted.describe()}", flush=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import numpy as np
 
@@ -91,6 +91,27 @@ class ImageNames:
                 raise BadInput(f"{where}: {COLUMN!r} has {shortened([*names])}, {words}")
         return found
 
+    def of_file(self, file: Path, count: int) -> np.ndarray | None:
+        """The sample of the whole training part that each row of a file is, int64 [count], negative
+        if it is in the test part; None unless the dataset has its samples from this file.
+
+        Raises:
+            BadInput: only some rows are samples of the dataset.
+        """
+        tested = {*self._test}
+        rows = [_parts(os.path.abspath(f"{file}, row {row}")) for row in range(count)]  # noqa: PTH100
+        whole = {parts: row for row, parts in enumerate(self._train)}
+        found = np.array([whole.get(parts, -1) for parts in rows], dtype=np.int64)
+        there = [parts in whole or parts in tested for parts in rows]
+        if not any(there):
+            return None
+        if not all(there):
+            raise BadInput(
+                f"{file}: row {there.index(False)} is no sample of the dataset, and others are; "
+                "plan its scale again"
+            )
+        return found
+
     def rows_of(self, images: Sequence[str], where: str) -> np.ndarray:
         """The row of each training sample in a list of images, int64 [n]; test images, and those
         that are held out, may be listed too.
@@ -98,14 +119,24 @@ class ImageNames:
         Raises:
             BadInput: see :meth:`samples`; or a training image is not listed once.
         """
-        found = self.samples(images, where)
+        return self.rows_among(self.samples(images, where), where)
+
+    def rows_among(self, found: np.ndarray, where: str) -> np.ndarray:
+        """The row of each training sample, int64 [n].
+
+        Args:
+            found: the image of the whole training part that each row has, int64 [rows].
+
+        Raises:
+            BadInput: a training image is not there once.
+        """
         samples = np.where(found >= 0, self.rows[found], -1)
         listed = np.flatnonzero(samples >= 0)
         counts = np.bincount(samples[listed], minlength=len(self.train))
         if len(wrong := np.flatnonzero(counts != 1)):
             raise BadInput(
-                f"{where}: {COLUMN!r} does not have each training image once: {len(wrong):,} are "
-                f"missing or repeated, such as {self.train[wrong[0]]}"
+                f"{where}: it does not have each training image once: {len(wrong):,} are missing "
+                f"or repeated, such as {self.train[wrong[0]]}"
             )
         rows = np.empty(len(self.train), dtype=np.int64)
         rows[samples[listed]] = listed

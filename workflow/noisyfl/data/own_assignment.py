@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from noisyfl.core.options import BadInput, within
+from noisyfl.data.datasets.classes import check_spelling
 from noisyfl.data.datasets.dataset import Dataset
 from noisyfl.data.datasets.requested import shortened
 from noisyfl.data.image_names import COLUMN, ImageNames
@@ -27,7 +28,7 @@ def read_assignment(
 
     Args:
         file: path of a .csv or .parquet in a data folder, with columns of clients and of samples,
-            or of images in their place. A file that has the dataset's vectors needs neither.
+            or of images in their place. A file that the dataset is read from needs neither.
         column: of the clients.
         names: of the dataset's samples, if they are known.
 
@@ -93,6 +94,11 @@ def _clients(table: OwnTable, column: str) -> tuple[list[str], np.ndarray]:
     if not isinstance(values[0], str):
         return [], _numbers(table, column)
     names, client = np.unique(np.array(values), return_inverse=True)
+    with within("column"):
+        check_spelling(names.tolist(), "client")
+    if not names[0].strip():
+        row = int(np.flatnonzero(client == 0)[0])
+        raise BadInput(f"{table.path}: {column!r} is empty in row {row}", "column")
     return names.tolist(), client.astype(np.int64)
 
 
@@ -102,11 +108,13 @@ def _samples(
     """The rows of training samples, int64 [n], and the sample of each, int64 [n]; and which sample
     each of the samples is that the file counts, -1 for those that are held out for validation.
     """
-    images = table.texts(COLUMN)
-    if images is None and facts.vectors and "sample" not in table.names:
-        images = [f"{table.path}, row {row}" for row in range(count)]
-    known = names() if facts.whole or images is not None else None
+    known = names() if facts.own is not None else None
     kept = np.arange(facts.train_size) if known is None else known.rows
+    with within("path"):
+        of_file = None if known is None else known.of_file(table.path, count)
+    if of_file is not None:
+        return np.flatnonzero(of_file >= 0), of_file[of_file >= 0], kept
+    images = table.texts(COLUMN)
     if known is not None and images is not None and "sample" not in table.names:
         with within("path"):
             found = known.samples(images, str(table.path))

@@ -239,8 +239,10 @@ class OwnFiles:
     def _write(self, content: OwnContent) -> Dataset:
         facts = dataset(content.known)
         for part, arrays in (("train", content.train), ("test", content.test)):
-            path = self.results.data(facts.name, part)
-            write_table(path, table_of_pixels(*arrays), metadata_of(facts, part, facts.shape))
+            metadata = metadata_of(facts, part, facts.shape)
+            if content.scaling is not None:
+                metadata["scaling"] = content.scaling
+            write_table(self.results.data(facts.name, part), table_of_pixels(*arrays), metadata)
         return facts
 
     def _record(self, name: str) -> Path:

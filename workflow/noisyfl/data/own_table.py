@@ -55,6 +55,8 @@ class OwnTable:
     Attributes:
         names: of the columns or arrays, in order; one that is there twice makes no difference
             unless it is read.
+        count: of the rows; None if the file has arrays, which need not be columns.
+        lists: the columns that have a list in each row.
 
     Raises:
         BadInput: the file cannot be read, or has no row.
@@ -63,6 +65,8 @@ class OwnTable:
     def __init__(self, path: Path, option: str = "path", texts: Sequence[str] = ()) -> None:
         self.path, self.option = path, option
         self._metadata: Mapping[bytes, bytes] = {}
+        self.count: int | None = None
+        self.lists: list[str] = []
         openers: dict[str, Callable[[], Columns]] = {
             ".csv": lambda: self._csv(texts),
             ".parquet": self._parquet,
@@ -144,26 +148,27 @@ class OwnTable:
             return found
 
     @property
-    def is_arrays(self) -> bool:
-        """Whether the file has arrays, of which some may be no columns."""
-        return self.path.suffix not in (".csv", ".parquet")
+    def index(self) -> list[str]:
+        """The columns that pandas has written an index to, which is none of its columns."""
+        said = json.loads(self._metadata.get(b"pandas", b"{}"))
+        return [name for name in said.get("index_columns", ()) if isinstance(name, str)]
 
-    def vectors(self, names: Sequence[str], option: str) -> np.ndarray:
+    def vectors(self, names: Sequence[str]) -> np.ndarray:
         """A vector for each row: what the columns have in it, [rows, features].
 
         Args:
-            names: of columns of numbers, or of one column or array of vectors.
-            option: that names the columns.
+            names: of columns of numbers, or of one column or array of vectors; at least one.
 
         Raises:
-            BadInput: a column is not there, has no numbers, numbers the rows, or lacks a value.
+            BadInput: a column is not there, has no numbers, or lacks a value.
         """
         for name in names:
-            self.check(name, option)
+            self.check(name, "features")
         parts = []
         for name in names:
-            with self._naming(f"{self.path}: {name!r} ", option):
-                numbers = _numbers(self._read(name, partial(_check_numbers, len(names) == 1)))
+            with self._naming(f"{self.path}: {name!r} ", "features"):
+                column = self._read(name, partial(_check_numbers, len(names) == 1))
+                numbers = _numbers(column)
                 _check_values(numbers)
                 parts.append(numbers)
         return np.column_stack(parts)
@@ -207,6 +212,7 @@ class OwnTable:
             alone = csv.ReadOptions(use_threads=False)
             table = csv.read_csv(content, alone, lines, options)
         _check_rows(table.num_rows)
+        self.count = table.num_rows
 
         def read(name: str, check: Check) -> Column:
             column = table.column(name)
@@ -220,6 +226,8 @@ class OwnTable:
         schema, rows = file.schema_arrow, file.metadata.num_rows
         _check_rows(rows)
         self._metadata = schema.metadata or {}
+        self.count = rows
+        self.lists = [field.name for field in schema if _is_list(field.type)]
 
         def read(name: str, check: Check) -> Column:
             check((rows,), schema.field(name).type)
@@ -336,11 +344,10 @@ def _check_numbers(alone: bool, shape: tuple[int, ...], kind: Any) -> None:
             is_kind(inner)
             for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
         )
-        if pa.types.is_string(kind) or pa.types.is_dictionary(kind):
-            raise ValueError(
-                "holds text, expected numbers: encode it, for instance as a column of 0 and 1 for "
-                "each value, or leave it out with `without`"
-            )
+        if _is_text(kind):
+            return  # whose first value that is no number is shown
+        if _is_list(kind) and not alone:
+            raise ValueError("has lists, expected to be the only one of `features`")
     else:
         fits = kind.kind in "iufb" and len(shape) in (1, 1 + alone)
     if not fits or 0 in shape or math.prod(shape) > most:
@@ -359,18 +366,34 @@ def _numbers(column: Column) -> np.ndarray:
     """The numbers of a column, [rows], or of its vectors, [rows, features]; NaN where one lacks."""
     if isinstance(column, np.ndarray):
         return column
+    if _is_text(column.type):
+        row = next(n for n, value in enumerate(column.to_pylist()) if not _is_number(value))
+        raise ValueError(
+            f"has {column[row].as_py()!r} in row {row}, expected a number: of a text, make a 0/1 "
+            "column per value, or leave it out with `without`"
+        )
     if not _is_list(column.type):
         return np.asarray(column.to_pandas())
     if column.null_count:
         raise ValueError(f"is empty in row {column.is_null().to_pylist().index(True)}")
     lengths = np.unique(pc.list_value_length(column).to_numpy())
-    if len(lengths) > 1:
-        raise ValueError(f"has vectors of {lengths[0]} to {lengths[-1]} numbers, expected one size")
+    if len(lengths) > 1 or not lengths[0]:
+        raise ValueError(
+            f"has vectors of {lengths[0]} to {lengths[-1]} numbers, expected one size, 1 or more"
+        )
     return np.asarray(pc.list_flatten(column).to_pandas()).reshape(len(column), int(lengths[0]))
 
 
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _check_values(numbers: np.ndarray) -> None:
-    """Raise ValueError if a value is not finite as float32, or if they are the rows' numbers."""
+    """Raise ValueError if a value is not finite as float32."""
     with np.errstate(over="ignore"):
         finite = np.isfinite(numbers.astype(np.float32))
     if not finite.all():
@@ -378,8 +401,3 @@ def _check_values(numbers: np.ndarray) -> None:
         where = f"row {place[0]}" + (f", feature {place[1]}" if len(place) > 1 else "")
         value = numbers[tuple(place)]
         raise ValueError(f"has {value} in {where}, expected a number of float32")
-    steps = np.diff(numbers) if numbers.ndim == 1 else np.zeros(1)
-    if len(steps) and (steps == 1).all():
-        raise ValueError(
-            "numbers the rows, which may tell a sample's class; leave it out with `without`"
-        )

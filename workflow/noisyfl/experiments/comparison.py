@@ -219,7 +219,7 @@ def read_comparison(
         noise = _in_words(options.get("label_noise", base["label_noise"]))
         raise BadInput(
             f"{called('noise_level')}: got {setting['noise_level']!r}, expected none, since the "
-            f"label noise {noise} uses no level"
+            f"label noise {noise} uses no level; give one that does, too, such as symmetric"
         )
     setting = merge(base, {**options, "schedule": schedule})
     with _naming(called):

@@ -9,6 +9,9 @@ import torch
 
 import noisyfl.method as fl
 
+RATES = {"adam": 0.01, "yogi": 0.01, "adagrad": 0.1, "momentum": 1.0}
+"""The server's learning rate, where none is given."""
+
 
 @fl.METHODS.register("fedopt")
 class FedOpt(fl.ServerSide):
@@ -29,8 +32,8 @@ class FedOpt(fl.ServerSide):
     optimizer: Literal["adam", "yogi", "adagrad", "momentum"] = fl.option(
         "adam", doc="rule of the server's step"
     )
-    learning_rate: float = fl.option(
-        0.01, doc="eta; the paper tunes it from 0.001 to 10, for each task and rule", above=0
+    learning_rate: float | None = fl.option(
+        None, doc="eta; null: 0.01 of adam and yogi, 0.1 of adagrad, 1 of momentum", above=0
     )
     beta1: float = fl.option(0.9, doc="decay of m", at_least=0, below=1)
     beta2: float = fl.option(
@@ -49,8 +52,8 @@ class FedOpt(fl.ServerSide):
     variants: ClassVar = {
         "fedadam": {},
         "fedyogi": {"optimizer": "yogi"},
-        "fedadagrad": {"optimizer": "adagrad", "beta1": 0.0, "learning_rate": 0.1},
-        "fedavgm": {"optimizer": "momentum", "learning_rate": 1.0},
+        "fedadagrad": {"optimizer": "adagrad", "beta1": 0.0},
+        "fedavgm": {"optimizer": "momentum"},
     }
 
     def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
@@ -58,19 +61,17 @@ class FedOpt(fl.ServerSide):
         mean = super().aggregate(updates, federation)
         state, sent = federation.state, fl.flat(federation.weights)
         change = fl.flat(mean) - sent
-        if "first_moment" not in state:
-            start = self.tau**2 if self.first_square is None else self.first_square
-            state["first_moment"] = torch.zeros_like(sent)
-            state["second_moment"] = torch.full_like(sent, start)
-            state["steps"] = 0
-        state["steps"] += 1
+        rate = RATES[self.optimizer] if self.learning_rate is None else self.learning_rate
+        state["steps"] = state.get("steps", 0) + 1
         weight = 1.0 if self.optimizer == "momentum" else 1 - self.beta1
-        first = state["first_moment"] * self.beta1 + weight * change
+        first = self.beta1 * state.get("first_moment", torch.zeros_like(sent)) + weight * change
         state["first_moment"] = first
         if self.optimizer == "momentum":
-            return fl.replaced(mean, sent + self.learning_rate * first)
-        second = state["second_moment"] = self._second(state["second_moment"], change.square())
-        rate = self.learning_rate * self._correction(state["steps"])
+            return fl.replaced(mean, sent + rate * first)
+        start = self.tau**2 if self.first_square is None else self.first_square
+        before = state.get("second_moment", torch.full_like(sent, start))
+        second = state["second_moment"] = self._second(before, change.square())
+        rate *= self._correction(state["steps"])
         return fl.replaced(mean, sent + rate * first / (second.sqrt() + self.tau))
 
     def _second(self, second: torch.Tensor, square: torch.Tensor) -> torch.Tensor:

@@ -120,23 +120,24 @@ def names_of(labels: Sequence[int | str]) -> list[str]:
     return [str(number) for number in range(largest + 1)]
 
 
-def check_spelling(names: Sequence[str]) -> None:
-    """Raise :class:`BadInput` if two names of classes are one but for spaces, invisible characters,
+def check_spelling(names: Sequence[str], kind: str = "class") -> None:
+    """Raise :class:`BadInput` if two names of a kind are one but for spaces, invisible characters,
     the way in which accents are encoded, or leading zeros; or if one cannot be written.
     """
     seen: dict[str, str] = {}
     for name in names:
         if {"Cc", "Cs"} & {*map(unicodedata.category, name)}:
             raise BadInput(
-                f"got the class {name!r}, expected a name in UTF-8 without control characters"
+                f"got the {kind} {name!r}, expected a name in UTF-8 without control characters"
             )
         plain = "".join(c for c in name if unicodedata.category(c) != "Cf")
         plain = " ".join(unicodedata.normalize("NFC", plain).split())
         plain = str(int(plain)) if is_number(plain) else plain
         if plain in seen:
             raise BadInput(
-                f"got the classes {seen[plain]!r} and {name!r}, expected one spelling of each "
-                "class (spaces, invisible characters and leading zeros make no other one)"
+                f"got the {kind}{'es' if kind == 'class' else 's'} {seen[plain]!r} and {name!r}, "
+                f"expected one spelling of each {kind} (spaces, invisible characters and leading "
+                "zeros make no other one)"
             )
         seen[plain] = name
 

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from pydantic import Field
@@ -49,12 +49,21 @@ class Samples(NamedTuple):
         mean: of each channel over the training part, which a network sees as 0.
         std: the standard deviation, which it sees as 1.
         remarks: what a user should know of them.
+        scaling: how they were scaled, if they were.
     """
 
     values: np.ndarray
     mean: list[float]
     std: list[float]
     remarks: list[str]
+    scaling: Scales | None = None
+
+
+class Scales(Protocol):
+    """How vectors were scaled."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As the files of both parts have it."""
 
 
 class RequestedData(Component, ABC):
@@ -160,6 +169,7 @@ class OwnContent:
         numbered: whether the format or an option says which number each class has.
         whole: how many training samples there are with those that are held out for validation.
         remarks: what a user should know of the samples, and of how their files were read.
+        scaling: how vectors were scaled, as JSON has it; None: they were not.
     """
 
     known: dict[str, Any]
@@ -169,6 +179,7 @@ class OwnContent:
     numbered: bool
     whole: int
     remarks: list[str]
+    scaling: dict[str, Any] | None = None
 
 
 def read_data(wanted: RequestedData, roots: Roots) -> OwnContent:
@@ -210,7 +221,8 @@ def read_data(wanted: RequestedData, roots: Roots) -> OwnContent:
     given = None if train.given is None else np.array(train.given, dtype=np.int64)
     odd = [*samples.remarks, *alike(train.classes or ()), *repeats(wanted.sample, *parts)]
     remarks = [*notes, *(f"{wanted.source}: {one}" for one in odd)]
-    return OwnContent(known, *parts, given, numbered, whole, remarks)
+    scaling = None if samples.scaling is None else samples.scaling.as_json()
+    return OwnContent(known, *parts, given, numbered, whole, remarks, scaling)
 
 
 def image_names(wanted: RequestedData, roots: Roots) -> ImageNames:

@@ -6,9 +6,10 @@ Images stay what they are, a path, encoded bytes or an array, until somebody dec
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -48,19 +49,23 @@ class Columns(ABC):
 
     @property
     @abstractmethod
-    def array(self) -> str:
-        """What an .npz calls the array of the samples."""
+    def arrays(self) -> Sequence[str]:
+        """What an .npz calls the arrays of the samples."""
 
     @property
     def texts(self) -> Sequence[str]:
         """Columns that are text even if all of it is digits."""
         return ()
 
-    def of_part(self, array: str, label: str, given: str | None) -> Columns:
-        """The same for the arrays of a part of an .npz."""
-        return replace(self, label=label, given=given)
+    @abstractmethod
+    def of_part(self, named: Callable[[str], str]) -> Columns:
+        """The same for the arrays of a part of an .npz.
 
-    def names(self, table: OwnTable) -> tuple[str, ...]:
+        Args:
+            named: what a part calls an array.
+        """
+
+    def features(self, table: OwnTable) -> tuple[str, ...]:
         """The columns of a table that make a vector."""
         return ()
 
@@ -76,18 +81,18 @@ class ImageColumns(Columns):
     image: str = "image"
 
     @property
-    def array(self) -> str:
+    def arrays(self) -> Sequence[str]:
         """See :class:`Columns`."""
-        return self.image
+        return [self.image]
 
     @property
     def texts(self) -> Sequence[str]:
         """The names of files, of which those such as 0001 are no numbers."""
         return [self.image]
 
-    def of_part(self, array: str, label: str, given: str | None) -> Columns:
+    def of_part(self, named: Callable[[str], str]) -> Columns:
         """See :class:`Columns`."""
-        return ImageColumns(label, given, array)
+        return ImageColumns(named(self.label), self.given and named(self.given), named(self.image))
 
     def read(self, table: OwnTable) -> Sequence[RawImage]:
         """See :class:`Columns`."""
@@ -99,38 +104,39 @@ class VectorColumns(Columns):
     """What is read of a file of vectors.
 
     Attributes:
-        features: the columns whose numbers make a vector, or the one that has vectors; none: the
-            one called ``features``, or else all but those of labels and ``without``.
+        chosen: the columns whose numbers make a vector, or the one that has vectors; none: the one
+            called ``features`` if it has vectors, or else all columns but those of labels,
+            ``without`` and pandas' index.
         labels: columns of labels, of which a part may lack those of given ones.
         without: other columns that are no features.
     """
 
-    features: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
 
     @property
-    def array(self) -> str:
+    def arrays(self) -> Sequence[str]:
         """See :class:`Columns`."""
-        return self.features[0] if self.features else FEATURES
+        return self.chosen or [FEATURES]
 
-    def of_part(self, array: str, label: str, given: str | None) -> Columns:
+    def of_part(self, named: Callable[[str], str]) -> Columns:
         """See :class:`Columns`."""
-        return VectorColumns(label, given, (array,))
+        arrays = tuple(named(name) for name in self.arrays)
+        return VectorColumns(named(self.label), self.given and named(self.given), arrays)
 
-    def names(self, table: OwnTable) -> tuple[str, ...]:
-        """See :class:`Columns`; of arrays, the one that has the vectors."""
-        if self.features:
-            return self.features
-        for name in self.without:
-            table.check(name, "without")
-        if FEATURES in table.names or table.is_arrays:
-            return (FEATURES,)
-        return tuple(name for name in table.names if name not in (*self.labels, *self.without))
+    def features(self, table: OwnTable) -> tuple[str, ...]:
+        """See :class:`Columns`; of arrays, those that have the vectors."""
+        if self.chosen or table.count is None or FEATURES in table.lists:
+            return tuple(self.arrays)
+        left_out = {*self.labels, *self.without, *table.index}
+        return tuple(name for name in table.names if name not in left_out)
 
     def read(self, table: OwnTable) -> Sequence[RawImage]:
         """See :class:`Columns`; each sample is [features]."""
-        return list(table.vectors(self.names(table), "features"))
+        if not (names := self.features(table)):
+            raise BadInput(f"{table.path} has no column that is left for features", "features")
+        return list(table.vectors(names))
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,8 @@ class Listing:
         given: its given label; None if there are none.
         classes: names of the classes by number; None if the format does not say them.
         files: that have several samples, if all of these are listed.
-        features: the columns that make a vector, of a table of columns.
+        columns: the names of all columns, of a table.
+        features: the columns of a table that make a vector.
     """
 
     samples: Sequence[RawImage]
@@ -153,6 +160,7 @@ class Listing:
     given: Sequence[int | str] | None = None
     classes: Sequence[str] | None = None
     files: Sequence[Path] = ()
+    columns: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
 
     def rows(self, rows: np.ndarray) -> Listing:
@@ -237,7 +245,7 @@ def list_samples(place: Path, columns: Columns) -> tuple[Parts, list[str]]:
         )
     table = _table(place, columns)
     has_parts = any(name.startswith("train_") for name in table.names)
-    if place.suffix == ".npz" and has_parts and columns.array not in table.names:
+    if place.suffix == ".npz" and has_parts and not {*columns.arrays} <= {*table.names}:
         return _npz_parts(table, columns)
     return {"all": _listed(table, columns)}, []
 
@@ -254,6 +262,7 @@ def list_parquet(files: Sequence[Path], columns: Columns) -> Listing:
         [label for one in each for label in one.given or ()] if columns.given else None,
         next((one.classes for one in each if one.classes), None),
         files,
+        each[0].columns,
         each[0].features,
     )
 
@@ -275,6 +284,9 @@ def _table(place: Path, columns: Columns) -> OwnTable:
 
 
 def _listed(table: OwnTable, columns: Columns) -> Listing:
+    for option_name, name in (("label", columns.label), ("given", columns.given)):
+        if name is not None:
+            table.check(name, option_name)
     samples = columns.read(table)
     return Listing(
         samples,
@@ -286,22 +298,21 @@ def _listed(table: OwnTable, columns: Columns) -> Listing:
         table.labels(columns.given, "given", len(samples)) if columns.given else None,
         table.class_names(columns.label),
         [table.path],
-        () if table.is_arrays else columns.names(table),
+        () if table.count is None else tuple(table.names),
+        () if table.count is None else columns.features(table),
     )
 
 
 def _npz_parts(table: OwnTable, columns: Columns) -> tuple[Parts, list[str]]:
     """The arrays of both parts: ``train_image``, or ``train_images`` as MedMNIST has it."""
 
-    def named(part: str, of: str) -> str:
+    def named(of: str, part: str) -> str:
         plural = f"{part}_{of}s"
         return plural if plural in table.names else f"{part}_{of}"
 
     has_test = any(name.startswith("test_") for name in table.names)
     parts = {
-        part: columns.of_part(
-            named(part, columns.array), named(part, columns.label), given and named(part, given)
-        )
+        part: replace(columns, given=given).of_part(partial(named, part=part))
         for part, given in (("train", columns.given), ("test", None))
         if part == "train" or has_test
     }

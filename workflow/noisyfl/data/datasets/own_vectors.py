@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from noisyfl.core.options import BadInput, option
+from noisyfl.core.options import BadInput, did_you_mean, option
 from noisyfl.data.datasets.own_data import RequestedData, Samples
-from noisyfl.data.datasets.own_formats import FEATURES, Listing, VectorColumns, check_features
+from noisyfl.data.datasets.own_formats import Listing, VectorColumns, check_features
 from noisyfl.data.datasets.requested import shortened
 
 SHOWN = 20
 """How many features a remark names."""
+
+FEW = 20
+"""In fewer rows, whole numbers may differ by chance."""
+
+ROUNDING = 1e-9
+"""What a feature's values differ by at most, as a share of them, if they differ by rounding."""
 
 
 class RequestedVectors(RequestedData):
@@ -44,19 +50,28 @@ class RequestedVectors(RequestedData):
 
     def columns(self, given: str | None) -> VectorColumns:
         """See :class:`RequestedData`."""
-        features = [self.features] if isinstance(self.features, str) else self.features or []
         labels = (self.label, *([self.given] if self.given else []))
-        return VectorColumns(self.label, given, tuple(features), labels, tuple(self.without))
+        return VectorColumns(self.label, given, self._chosen, labels, tuple(self.without))
+
+    @property
+    def _chosen(self) -> tuple[str, ...]:
+        return (self.features,) if isinstance(self.features, str) else tuple(self.features or ())
 
     def verify(self, context: Mapping[str, Any]) -> None:
-        """Raise :class:`BadInput` if features are named in two ways."""
+        """Raise :class:`BadInput` if features are named in two ways, or labels are features."""
         super().verify(context)
         if self.features is not None and self.without:
             raise BadInput(f"got {self.without} and features, expected one of them", "without")
+        if both := {*self._chosen} & {self.label, self.given}:
+            raise BadInput(f"got {both.pop()!r}, which has labels", "features")
 
     def samples(self, train: Listing, test: Listing) -> Samples:
         """The vectors of both parts, float32 [n, 1, 1, features]."""
         check_features(train, test, "the training part and the test part")
+        for name in self.without if train.columns else ():
+            if name not in train.columns:
+                hint = did_you_mean(name, train.columns)
+                raise BadInput(f"got {name!r}{hint} (known: {', '.join(train.columns)})", "without")
         vectors = [np.asarray(vector) for vector in (*train.samples, *test.samples)]
         sizes = sorted({len(vector) for vector in vectors})
         if len(sizes) > 1:
@@ -64,16 +79,91 @@ class RequestedVectors(RequestedData):
                 f"the vectors have {' or '.join(map(str, sizes))} features, expected one size",
                 "features",
             )
-        values = np.stack(vectors)
+        values, of_train = np.stack(vectors), len(train.samples)
+        names = train.features if len(train.features) == sizes[0] else ()
         remarks = []
+        if self.features is None and names:
+            _check_no_index(values[:of_train], len(values), names)
+            remarks.append(f"read as features: {shortened([*map(repr, names)], SHOWN)}")
+        elif self.features is None and (unread := self._unread(train)):
+            remarks.append(f"not read: {', '.join(map(repr, unread))}")
+        scaling = None
         if self.standardize:
-            of_train = values[: len(train.samples)]
-            mean, std = (of(of_train, axis=0, dtype=np.float64) for of in (np.mean, np.std))
-            constant = of_train.min(axis=0) == of_train.max(axis=0)
-            mean, std = np.where(constant, of_train[0], mean), np.where(constant, 1, std)
-            if same := int(constant.sum()):
-                remarks.append(f"{same:,} features are the same in all training vectors")
-            values = (values - mean) / std
-        if self.features is None and train.features not in ((), (FEATURES,)):
-            remarks.insert(0, f"read as features: {shortened(train.features, SHOWN)}")
-        return Samples(values.astype(np.float32)[:, None, None, :], [0.0], [1.0], remarks)
+            scaling = Scaling.of(values[:of_train], names)
+            if same := int((scaling.scale == 0).sum()):
+                features = "feature is" if same == 1 else "features are"
+                remarks.append(f"{same:,} {features} the same in all training vectors")
+            values = scaling.scaled(values)
+        return Samples(values.astype(np.float32)[:, None, None, :], [0.0], [1.0], remarks, scaling)
+
+    def _unread(self, train: Listing) -> list[str]:
+        """The columns beside one that has vectors."""
+        read = {*train.features, self.label, self.given, *self.without}
+        return [name for name in train.columns if name not in read]
+
+
+class Scaling(NamedTuple):
+    """How features are brought to mean 0 and standard deviation 1.
+
+    Attributes:
+        features: their names; empty if they have none.
+        shift: what is subtracted from each, float64 [features].
+        scale: what it is divided by then, float64 [features]; 0: by nothing, since it is the same
+            in all training vectors.
+    """
+
+    features: tuple[str, ...]
+    shift: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, features: tuple[str, ...]) -> Scaling:
+        """That of a training part, [n, features]."""
+        first = values[0].astype(np.float64)
+        # Brought to at most 1 first, since squares of large and small numbers do not fit.
+        reach = np.abs(values - first).max(axis=0)
+        reach[reach <= ROUNDING * np.abs(values).max(axis=0)] = 0
+        near = (values - first) / np.where(reach == 0, 1, reach)
+        mean, std = near.mean(axis=0), near.std(axis=0)
+        return cls(features, first + np.where(reach == 0, 0, mean) * reach, std * reach)
+
+    def scaled(self, values: np.ndarray) -> np.ndarray:
+        """Scaled vectors; :class:`BadInput` if one does not fit into float32."""
+        with np.errstate(over="ignore"):
+            found = (values - self.shift) / np.where(self.scale == 0, 1, self.scale)
+        if (far := np.abs(found) > np.finfo(np.float32).max).any():
+            feature = int(np.argwhere(far)[0][1])
+            name = repr(self.features[feature]) if self.features else feature
+            raise BadInput(
+                f"feature {name} has {values[far][0]:g}, which is too far from its training values "
+                f"of {self.shift[feature]:g} on average, expected numbers of float32",
+                "features",
+            )
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """As the files of both parts have it."""
+        return {
+            "features": list(self.features),
+            "shift": self.shift.tolist(),
+            "scale": np.where(self.scale == 0, 1, self.scale).tolist(),
+        }
+
+
+def _check_no_index(values: np.ndarray, count: int, names: Sequence[str]) -> None:
+    """Raise :class:`BadInput` if a feature that nobody has named may be the number of a row.
+
+    Args:
+        values: of the training part, [n, features].
+        count: of the vectors of both parts.
+    """
+    for name, column in zip(names, values.T, strict=True):
+        unnamed = not name or name.startswith("Unnamed: ")
+        counts = count >= FEW and len(np.unique(column)) == len(column)
+        if unnamed or (counts and (column == np.round(column)).all()):
+            what = "has no name" if unnamed else "has another whole number in each row"
+            raise BadInput(
+                f"{name!r} {what}, as an index or the number of a case, which may tell a sample's "
+                f"class: leave it out, without=[{name!r}], or list all features",
+                "features",
+            )

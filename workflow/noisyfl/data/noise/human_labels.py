@@ -103,9 +103,13 @@ def _rows(
     many rows there have to be, or None if there may be more of images that the file names.
     """
     images = table.texts(COLUMN)
-    known = names() if dataset.whole or images is not None else None
+    known = names() if dataset.own is not None else None
     if known is None:
         return None, dataset.task_size
+    with within("file"):
+        of_file = known.of_file(table.path, count) if (count := table.count) else None
+        if of_file is not None:
+            return known.rows_among(of_file, str(table.path)), None
     if images is None:
         return np.flatnonzero(known.rows >= 0), len(known.rows)
     with within("file"):
