@@ -134,7 +134,7 @@ SCHEDULE = ("settings", "base", "schedule")
             "columns[1].with.noise_level.constant.level: Input should be less than or equal to 1",
         ),
         ((*COLUMN, "partition"), {"client": 5}, "rows[0], column 'noisy'.partition.iid: unknown "
-         "option 'client'; did you mean 'clients'? (known: clients, samples, long_tail, stratified)"),
+         "option 'client'; did you mean 'clients'? (known: clients, samples, long_tail, strat"),
         ((*COLUMN, "nois"), "x", "unknown key 'nois'"),
         ((*SCHEDULE, "round"), 5, "unknown option 'round'; did you mean 'rounds'?"),
         ((*SCHEDULE, "batch_size"), None, "schedule.batch_size: Field required"),
