@@ -159,7 +159,7 @@ class OwnDataset(Typed):
 
 
 def _not_official(folder: Path, download: bool) -> tuple[Arrays, Arrays]:
-    raise NotFound("images(...)", "a user's own dataset has no official files")
+    raise NotFound("a user's own dataset", "it has no official files")
 
 
 @dataclass(frozen=True)
