@@ -3,6 +3,7 @@
 import csv
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -84,3 +85,18 @@ def read(folder, text, **more):
     own = OwnFiles(folder, folder / "results")
     facts = own.read(wanted(text, **more))
     return facts, *(read_part(own.results.data(facts.name, part)) for part in ("train", "test"))
+
+
+def table_of(folder, **columns):
+    """A .csv with 20 rows of two classes."""
+    frame = pd.DataFrame({"label": list("ab") * 10, "x": np.linspace(0, 1, 20) ** 2, **columns})
+    frame.to_csv(folder / "table.csv", index=False)
+    return "vectors(path='table.csv', test_share=0.2)"
+
+
+def with_sites(folder):
+    """A table that also has a number and a site for each row; returns what reads the vectors."""
+    train = pd.read_csv(as_csv(folder) and folder / "train.csv")
+    sites = ["east", "west", "north", "west"] * (TRAIN // 4)
+    train.assign(case=range(TRAIN), site=sites).to_csv(folder / "records.csv", index=False)
+    return sites, "vectors(path='records.csv', test_share=0.2, without=['case', 'site', 'given'])"

@@ -37,23 +37,19 @@ class Once(argparse.Action):
         if option_string is not None and self in parser.given:
             parser.error(f"{option_string} is given twice")
         parser.given.add(self)
-        setattr(namespace, self.dest, values)
+        self.store(namespace, values)
+
+    def store(self, namespace: argparse.Namespace, value: Any) -> None:
+        """Store the value where it belongs."""
+        setattr(namespace, self.dest, value)
 
 
-class IntoSetting(argparse.Action):
+class IntoSetting(Once):
     """Puts an option's value into the mapping ``setting``, under the key that ``const`` is."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
+    def store(self, namespace: argparse.Namespace, value: Any) -> None:
         """See the class."""
-        if option_string is not None and self.const in namespace.setting:
-            parser.error(f"{option_string} is given twice")
-        namespace.setting = {**namespace.setting, self.const: values}
+        namespace.setting = {**namespace.setting, self.const: value}
 
 
 def number_or_text(text: str) -> float | str:

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -49,21 +49,14 @@ class Samples(NamedTuple):
         mean: of each channel over the training part, which a network sees as 0.
         std: the standard deviation, which it sees as 1.
         remarks: what a user should know of them.
-        scaling: how they were scaled, if they were.
+        scaling: how vectors were scaled, as JSON has it; None: they were not.
     """
 
     values: np.ndarray
     mean: list[float]
     std: list[float]
     remarks: list[str]
-    scaling: Scales | None = None
-
-
-class Scales(Protocol):
-    """How vectors were scaled."""
-
-    def as_json(self) -> dict[str, Any]:
-        """As the files of both parts have it."""
+    scaling: dict[str, Any] | None = None
 
 
 class RequestedData(Component, ABC):
@@ -217,12 +210,11 @@ def read_data(wanted: RequestedData, roots: Roots) -> OwnContent:
         "std": samples.std,
         "true_labels": wanted.true_labels,
     }
-    known["sha256"] = content_digest(known, parts)
+    known["sha256"] = content_digest(known, parts, samples.scaling)
     given = None if train.given is None else np.array(train.given, dtype=np.int64)
     odd = [*samples.remarks, *alike(train.classes or ()), *repeats(wanted.sample, *parts)]
     remarks = [*notes, *(f"{wanted.source}: {one}" for one in odd)]
-    scaling = None if samples.scaling is None else samples.scaling.as_json()
-    return OwnContent(known, *parts, given, numbered, whole, remarks, scaling)
+    return OwnContent(known, *parts, given, numbered, whole, remarks, samples.scaling)
 
 
 def image_names(wanted: RequestedData, roots: Roots) -> ImageNames:
@@ -276,9 +268,15 @@ def _divided(train: Listing, share: float, purpose: str) -> tuple[Listing, Listi
     return train.rows(np.flatnonzero(~tested)), train.rows(np.flatnonzero(tested)), rows
 
 
-def content_digest(known: dict[str, Any], parts: Sequence[Arrays]) -> str:
-    """SHA-256 of what is known of a dataset, and of the samples and labels of both parts."""
+def content_digest(
+    known: dict[str, Any], parts: Sequence[Arrays], scaling: Mapping[str, Any] | None
+) -> str:
+    """SHA-256 of what is known of a dataset, of the samples and labels of both parts, and of how
+    vectors were scaled, whatever their features are called.
+    """
     digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
+    if scaling is not None:
+        digest.update(json.dumps([scaling["shift"], scaling["scale"]]).encode())
     for samples, labels in parts:
         digest.update(f"{len(labels)};".encode())
         digest.update(np.ascontiguousarray(samples).data)

@@ -87,14 +87,15 @@ class RequestedVectors(RequestedData):
             remarks.append(f"read as features: {shortened([*map(repr, names)], SHOWN)}")
         elif self.features is None and (unread := self._unread(train)):
             remarks.append(f"not read: {', '.join(map(repr, unread))}")
-        scaling = None
+        how = None
         if self.standardize:
             scaling = Scaling.of(values[:of_train], names)
+            how = scaling.as_json()
             if same := int((scaling.scale == 0).sum()):
                 features = "feature is" if same == 1 else "features are"
                 remarks.append(f"{same:,} {features} the same in all training vectors")
             values = scaling.scaled(values)
-        return Samples(values.astype(np.float32)[:, None, None, :], [0.0], [1.0], remarks, scaling)
+        return Samples(values.astype(np.float32)[:, None, None, :], [0.0], [1.0], remarks, how)
 
     def _unread(self, train: Listing) -> list[str]:
         """The columns beside one that has vectors."""
