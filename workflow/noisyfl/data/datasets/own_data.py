@@ -272,7 +272,7 @@ def content_digest(
     known: dict[str, Any], parts: Sequence[Arrays], scaling: Mapping[str, Any] | None
 ) -> str:
     """SHA-256 of what is known of a dataset, of the samples and labels of both parts, and of how
-    vectors were scaled, whatever their features are called.
+    vectors were scaled; the names of features do not count.
     """
     digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
     if scaling is not None:
