@@ -65,13 +65,12 @@ def test_rows_are_compared_on_the_seeds_that_all_have(runs):
     columns = [{"name": "x", "published": None}]
     given = {"rows": rows, "columns": columns, "runs": [*ids, [[]]]}
     content = collect(described_table(given), read_runs(runs.files))
+    assert [content.number(row.shown[0]) for row in content.rows] == ["70.0", "60.0", "65.0", ""]
     assert [content.number(row.cells[0]) for row in content.rows] == ["55.0", "60.0", "50.0", ""]
     assert best(content) == ["A"]
     assert ranks(content) == {"A": (1, 3), "B": (3, 3), "C": (2, 3)}
     assert content.on_fewer_seeds
-    assert "The best of a column, over the seeds that all of them have, is in bold" in " ".join(
-        notes(content)
-    )
+    assert "A number is over the seeds that all rows of a column have" in " ".join(notes(content))
 
 
 def test_rows_are_ranked_within_their_group(runs):

@@ -42,7 +42,7 @@ def test_the_spread_of_a_single_method_is_its_own():
 
 def test_each_spread_is_that_of_the_smallest_group_which_knows_it_well():
     vague, column, all_columns = (
-        Spread(std, freedom) for std, freedom in ((9, 2), (1, 3), (2, 40))
+        Spread(std, freedom) for std, freedom in ((9, 1), (1, 2), (2, 40))
     )
     groups = [Spreads(vague, column), Spreads(all_columns, all_columns)]
     assert Spreads.of_smallest(groups)[:2] == (all_columns, column)

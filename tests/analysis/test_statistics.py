@@ -21,6 +21,16 @@ def test_a_difference_counts_on_both_sides():
         assert p_value(found.mean(place), 0.5**0.5, 1) == pytest.approx(chance)
 
 
+def test_a_method_that_varies_more_than_others_has_its_own_deviation():
+    steady = {(row, 0): pd.Series([50.0, 50.1, 49.9]) for row in range(6)}
+    unsteady = pd.Series([67.4, 42.6, 68.9])
+    found = differences({**steady, (6, 0): unsteady}, 0)
+    assert unsteady.std() > 2 * found.deviations[0]
+    error = (unsteady - steady[0, 0]).std() / 3**0.5
+    assert found.chances[6, 0] >= 2 * student.sf(found.mean((6, 0)) / error, 12)
+    assert (6, 0) not in found.significant
+
+
 def test_holms_correction_is_of_all_comparisons():
     chances = {(1, 0): 0.01, (2, 0): 0.04, (3, 0): 0.02}
     assert holm(chances) == {(1, 0), (3, 0), (2, 0)}

@@ -305,16 +305,3 @@ def test_means_and_deviations_over_clients_are_off_by_as_much_as_clients_differ(
     assert [(one.mean() > sample.mean()).decide()[0].holds for one in (near, far)] == [None, True]
     (single,) = by_client(values[:1]).mean().values
     assert np.isnan(single[1:]).all()
-
-
-def test_the_gap_of_a_case_is_what_lies_between_its_numbers_whatever_the_bound():
-    lead = ACCURACY["a"] - ACCURACY["c"]  # 4 and 2 points
-
-    def gaps(cases):
-        return [case.gap for case in cases.decide()]
-
-    assert (
-        gaps(ACCURACY["a"] > ACCURACY["c"]) == gaps(lead >= 1) == gaps(lead.between(1, 9)) == [4, 2]
-    )
-    assert gaps(ACCURACY["c"] < ACCURACY["a"]) == [4, 2]
-    assert gaps(lead <= 9) == [0, 0]

@@ -23,6 +23,7 @@ def lead(ours, error=1.0, paper="fedcorr", dataset="cifar10", published=9.0, as_
         False,
         ours,
         False,
+        "best",
         error,
         2,
         Headroom(50.0, 1.0),

@@ -109,11 +109,11 @@ def test_a_column_of_several_data_sets_has_no_headroom_of_its_own(tables):
 def test_a_wide_table_is_shown_in_parts():
     columns = (*(f"Fashion-MNIST, IID, {level}" for level in "abcd"), "all", "x, a", "x, b")
     rows = ("A", "0", "1", "2", "3", "4", "5", "6"), ("B", "", "", "", "", "", "5", "6")
-    table = PaperTable("fednoil", "fednoil_table1", columns, rows, ())
+    table = PaperTable("fednoil", "fednoil_table1", (), columns, rows, ())
     assert table.parts == [
         ("Fashion-MNIST, IID", ("a", "b", "c", "d"), [("A", "0", "1", "2", "3")]),
         ("", ("all",), [("A", "4")]),
         ("x", ("a", "b"), [("A", "5", "6"), ("B", "5", "6")]),
     ]
-    narrow = PaperTable("fednoil", "fednoil_table1", columns[:6], rows, ())
+    narrow = PaperTable("fednoil", "fednoil_table1", (), columns[:6], rows, ())
     assert narrow.parts == [("", columns[:6], [*rows])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -121,18 +121,24 @@ class Cell:
         return self.summary.mean - self.published.value
 
 
-def _on_common_seeds(cells: Mapping[int, Cell]) -> dict[int, Cell]:
-    """Cells over those seeds alone that all of them with runs have, if there are such: a seed with
-    worse noise would otherwise count against those that have it.
+def _shown(lines: Sequence[Sequence[Cell]]) -> dict[tuple[int, int], Cell]:
+    """By row and column, each cell over those seeds alone that all with runs of its group have in
+    the column, if there are such: a seed with worse noise would otherwise count against those that
+    have it.
     """
-    seeds = {r: {row["seed"] for row in cell.rows} for r, cell in cells.items() if cell.runs}
-    common = set.intersection(*seeds.values()) if seeds else set()
-    return {
-        r: Cell([row for row in cell.rows if row["seed"] in common])
-        if common and seeds.get(r, common) != common
-        else cell
-        for r, cell in cells.items()
-    }
+    groups: dict[tuple[str, int, str], dict[tuple[int, int], Cell]] = defaultdict(dict)
+    for r, line in enumerate(lines):
+        for c, cell in enumerate(line):
+            groups[cell.facts["row_group"], c, cell.metric][r, c] = cell
+    found: dict[tuple[int, int], Cell] = {}
+    for cells in groups.values():
+        seeds = {at: {row["seed"] for row in cell.rows} for at, cell in cells.items() if cell.runs}
+        common = set.intersection(*seeds.values()) if seeds else set()
+        for at, cell in cells.items():
+            fewer = common and seeds.get(at, common) != common
+            rows = [row for row in cell.rows if row["seed"] in common]
+            found[at] = Cell(rows) if fewer else cell
+    return found
 
 
 def round_number(value: float | None) -> float | None:
@@ -146,6 +152,9 @@ class Row:
 
     Attributes:
         trained: it is a row of ours; else it is a line of the paper's that is not trained here.
+        cells: with all trials.
+        shown: the cells as pages show them, over the seeds that all rows of its group have in the
+            column, if there are such.
         ranked: it is compared with other rows; False for a bound, and for a line of the paper's.
     """
 
@@ -153,6 +162,7 @@ class Row:
     method: str
     trained: bool
     cells: tuple[Cell, ...]
+    shown: tuple[Cell, ...]
     group: str
     label: str
     ranked: bool
@@ -225,30 +235,20 @@ class Content:
     @cached_property
     def _rivals(self) -> dict[tuple[str, int, str], dict[int, Cell]]:
         """The cells that are compared with each other, by the numbers of their rows: by group,
-        column, metric. They are over the seeds that all have, if there are such.
+        column, metric.
         """
         found: dict[tuple[str, int, str], dict[int, Cell]] = defaultdict(dict)
         for r, row in enumerate(self.rows):
-            for c, cell in enumerate(row.cells if row.ranked else ()):
+            for c, cell in enumerate(row.shown if row.ranked else ()):
                 if cell.measure.is_ranked:
                     found[row.group, c, cell.metric][r] = cell
-        return {place: _on_common_seeds(cells) for place, cells in found.items()}
+        return dict(found)
 
-    @cached_property
-    def compared(self) -> dict[tuple[int, int], Cell]:
-        """By row and column, each cell that is compared with others, over the seeds that count."""
-        return {
-            (r, c): cell for (_, c, _), found in self._rivals.items() for r, cell in found.items()
-        }
-
-    @cached_property
-    def on_fewer_seeds(self) -> set[int]:
-        """The columns in which cells are compared on fewer seeds than they have."""
-        return {
-            c
-            for (r, c), cell in self.compared.items()
-            if len(cell.runs) < len(self.rows[r].cells[c].runs)
-        }
+    @property
+    def on_fewer_seeds(self) -> bool:
+        """Whether a cell is shown over fewer seeds than it has."""
+        pairs = (zip(row.cells, row.shown, strict=True) for row in self.rows)
+        return any(len(one.runs) < len(cell.runs) for row in pairs for cell, one in row)
 
     @cached_property
     def _best(self) -> set[tuple[int, int]]:
@@ -304,11 +304,14 @@ def content_of(
     description: TableDescription, frame: pd.DataFrame, runs: Mapping[str, Run]
 ) -> Content:
     """Put a table together whose frame has been made already."""
+    lines = [tuple(map(Cell, line)) for line in cells_of(frame)]
+    shown = _shown(lines)
     rows = []
-    for line in cells_of(frame):
-        first = line[0][0]
+    for r, line in enumerate(lines):
+        first = line[0].facts
         name, method, trained = first["row"], first["our_method"], first["trained"]
         group, label = first["row_group"], first["row_label"]
         ranked = trained and description.rows[first["row_number"]].ranked
-        rows.append(Row(name, method, trained, tuple(map(Cell, line)), group, label, ranked))
+        cells = tuple(shown[r, c] for c in range(len(line)))
+        rows.append(Row(name, method, trained, line, cells, group, label, ranked))
     return Content(description, frame, runs, tuple(rows))

@@ -20,7 +20,7 @@ from noisyfl.specs.published import KEY, Published
 
 OURS = {
     **{name: name for name in ("shown_in", "row", "column")},
-    "ours_method": "our_method",
+    **{"ours_method": "our_method", "ours_statistic": "statistic"},
     **{"ours": "mean", "ours_std": "std", "ours_trials": "trials", "ours_starred": "starred"},
     **{"ours_seeds": "seeds", "ours_values": "values", "ours_start": "start"},
     "ours_as_published": "as_published",
@@ -36,6 +36,7 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
     A published number that no cell of the tables shows has no number of ours, and the verdict
     ``not run``; one that several cells show has a row for each. Both are in the published unit,
     except that shares are always in percent; ``ours_method`` names our method's parts,
+    ``ours_statistic`` is how a run is summarized,
     ``ours_values`` are the trials that it averages, ``ours_seeds`` their seeds and ``ours_start``
     what they start from.
     ``ours_as_published`` says whether it was made exactly in the paper's setting, and ``headroom``

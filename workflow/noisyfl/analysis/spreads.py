@@ -19,7 +19,7 @@ from scipy.special import stdtrit  # scipy.stats takes a second to import
 from noisyfl.analysis.statistics import DRAWS, LEVEL
 from noisyfl.core.randomness import stream
 
-LEAST_FREEDOM = 3
+LEAST_FREEDOM = 2
 """The degrees of freedom from which on a pooled standard deviation is taken as known."""
 
 

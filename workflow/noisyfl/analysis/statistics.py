@@ -1,7 +1,7 @@
 """What a few seeds can tell of a comparison, and the verdicts of tables, claims and evidence.
 
 - A difference between methods that share seeds is tested by :func:`differences`: a paired t-test
-  with a pooled standard deviation, corrected by Holm.
+  with a pooled standard deviation, or the method's own if that is larger, corrected by Holm.
 - A published number's cell has :class:`noisyfl.analysis.spreads.Spreads`.
 - A number computed from several others, as in a claim, has draws from t distributions.
 """
@@ -120,9 +120,10 @@ class Headroom(NamedTuple):
     points: float
     deviation: float
 
-    def suffices(self, gap: float = 0.0) -> bool:
-        """Whether it exceeds two standard deviations between seeds, and a gap."""
-        return self.points > max(2 * self.deviation, gap)
+    @property
+    def suffices(self) -> bool:
+        """Whether it exceeds two standard deviations between seeds."""
+        return self.points > 2 * self.deviation
 
 
 def verdict_on_lead(lead: float, error: float, headroom: Headroom | None) -> str:
@@ -133,7 +134,7 @@ def verdict_on_lead(lead: float, error: float, headroom: Headroom | None) -> str
         error: half the width of its interval; NaN if it is unknown.
         headroom: None if it is unknown.
     """
-    if not abs(lead) > error or (headroom and not headroom.suffices()):
+    if not abs(lead) > error or (headroom and not headroom.suffices):
         return UNDECIDED
     return SUPPORTED if lead > 0 else NOT_SUPPORTED
 
@@ -189,7 +190,9 @@ def differences(accuracies: Mapping[Position, pd.Series], baseline: int) -> Diff
             continue
         deviations[c] = deviation
         for r, each in column.items():
-            chances[r, c] = p_value(float(each.mean()), deviation / len(each) ** 0.5, freedom)
+            # A method may vary more than the others do.
+            error = float(np.fmax(deviation, each.std())) / len(each) ** 0.5
+            chances[r, c] = p_value(float(each.mean()), error, freedom)
     return Differences(points, deviations, chances, holm(chances))
 
 

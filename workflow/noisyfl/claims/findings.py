@@ -41,8 +41,6 @@ class Case:
         cells: the cells that it rests on.
         has_headroom: whether a method can gain enough in its settings for it to count; if not, it
             is not decided.
-        gap: how far apart it says that numbers are, see
-            :meth:`Comparison.gap`; NaN if unknown.
     """
 
     label: str
@@ -51,7 +49,6 @@ class Case:
     holds: bool | None
     cells: tuple[Place, ...] = ()
     has_headroom: bool = True
-    gap: Known = 0.0
 
     @property
     def known(self) -> bool:
@@ -132,14 +129,11 @@ Operation = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Comparison(NamedTuple):
-    """Two sides, each float64 [cases, 1 + draws] or [cases, 1], and the sign between them; the
-    right one may be a bound that the claim names.
-    """
+    """Two sides, each float64 [cases, 1 + draws] or [cases, 1], and the sign between them."""
 
     left: np.ndarray
     sign: str
     right: np.ndarray
-    bound: bool = False
 
     @property
     def truth(self) -> np.ndarray:
@@ -155,14 +149,6 @@ class Comparison(NamedTuple):
         apart = left - right if left != right else 0.0  # two curves that never reach a level
         apart = float(np.nan_to_num(apart, nan=np.nan))
         return apart if self.sign in ">≥" else -apart
-
-    def gap(self, case: int) -> float:
-        """How far apart a claim says that numbers are: the two sides, or as far as a lead that is
-        compared with a bound; 0 where a bound only says how far they are at most.
-        """
-        if not self.bound:
-            return self.margin(case)
-        return float(self.left[case, 0]) if self.sign in ">≥" else 0.0
 
     def words(self, case: int) -> str:
         """A case in words: its two sides and the sign."""

@@ -38,27 +38,19 @@ def judge(printed: ClaimSide, ours: ClaimSide) -> list[Judgement]:
     """Judge every claim by the papers' own numbers and by ours."""
     found = []
     for claim in all_claims().values():
-        of_paper, of_ours = examine(claim, printed), examine(claim, ours)
-        found.append(Judgement(claim, of_paper, with_headroom(of_ours, of_paper, ours)))
+        of_ours = with_headroom(examine(claim, ours), ours)
+        found.append(Judgement(claim, examine(claim, printed), of_ours))
     return found
 
 
-def with_headroom(finding: Finding, published: Finding, side: ClaimSide) -> Finding:
-    """A finding in which no case is decided by settings without headroom.
-
-    The headroom has to exceed two standard deviations between seeds, and the smallest gap of a case
-    of the claim that the paper's numbers support.
-
-    Args:
-        finding: what the numbers of a side say of a claim.
-        published: what the paper's own say of it.
+def with_headroom(finding: Finding, side: ClaimSide) -> Finding:
+    """What the numbers of a side say of a claim, with no case decided by settings without
+    headroom.
     """
-    gaps = (case.gap for check in published.checks for case in check.cases if case.holds)
-    least = min(gaps, default=0.0)
 
     def lacks(case: Case) -> bool:
         found = [side.headrooms[cell] for cell in case.cells if cell in side.headrooms]
-        return bool(found) and not any(headroom.suffices(least) for headroom in found)
+        return bool(found) and not any(headroom.suffices for headroom in found)
 
     checks = (
         replace(
@@ -125,6 +117,5 @@ def _to_json(finding: Finding) -> dict[str, Any]:
     fields = dataclasses.asdict(finding)
     for check in fields["checks"]:
         for case in check["cases"]:
-            known = {key: None if math.isnan(case[key]) else case[key] for key in ("margin", "gap")}
-            case |= known
+            case["margin"] = None if math.isnan(case["margin"]) else case["margin"]
     return {"verdict": finding.verdict, **fields}

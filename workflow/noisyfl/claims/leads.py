@@ -38,6 +38,7 @@ class Lead:
         starred: a number in it is a maximum, as one of the two methods did not converge.
         ours: our lead.
         ours_starred: the same of ours.
+        statistic: how an accuracy of ours summarizes a run.
         error: half the width of its interval of 95 %; NaN if that is unknown.
         seeds: how many both have.
         headroom: None if it is unknown.
@@ -54,6 +55,7 @@ class Lead:
     starred: bool
     ours: float
     ours_starred: bool
+    statistic: str
     error: float
     seeds: int
     headroom: Headroom | None
@@ -123,6 +125,7 @@ def _of_column(
         starred=any(row["converged"] == "false" for row in pair),
         ours=ours.mean,
         ours_starred=any(row["ours_starred"] == "True" for row in pair),
+        statistic=pair[0]["ours_statistic"],
         error=own_spread.half_width(deviation / math.sqrt(ours.trials)),
         seeds=ours.trials,
         headroom=headroom_of(pair[1], spreads),

@@ -289,8 +289,7 @@ class Numbers:
     def _compare(self, other: Numbers | float, sign: str) -> Cases:
         left, right = _pair(self, other)
         cells = tuple(map(operator.or_, left.cells, right.cells))
-        bound = not isinstance(other, Numbers)
-        comparisons = (Comparison(left.values, sign, right.values, bound),)
+        comparisons = (Comparison(left.values, sign, right.values),)
         return Cases(left.labels, comparisons, cells, left.known and right.known)
 
     def _groups(self, over: Iterable[str]) -> list[np.ndarray]:
@@ -334,7 +333,7 @@ class Cases:
         """Both conditions, in each setting that both have."""
         labels, left, right = _pairs(self.labels, other.labels)
         comparisons = [
-            Comparison(part.left[rows], part.sign, part.right[rows], part.bound)
+            Comparison(part.left[rows], part.sign, part.right[rows])
             for parts, rows in ((self.comparisons, left), (other.comparisons, right))
             for part in parts
         ]
@@ -361,13 +360,12 @@ class Cases:
         for n, labels in enumerate(named):
             holds = decide([part.truth[n] for part in self.comparisons])
             # If one comparison fails, it does not matter that another is unknown.
-            least, most = (np.min, np.max) if holds is None else (np.nanmin, np.nanmax)
+            least = np.min if holds is None else np.nanmin
             cases.append(
                 Case(
                     label=", ".join(map(text, labels)),
                     numbers=" and ".join(part.words(n) for part in self.comparisons),
                     margin=float(least([part.margin(n) for part in self.comparisons])),
-                    gap=float(most([part.gap(n) for part in self.comparisons])),
                     holds=holds,
                     cells=tuple(sorted(self.cells[n])),
                 )

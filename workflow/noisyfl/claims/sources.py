@@ -114,11 +114,12 @@ class Trials(NamedTuple):
     def groups(self) -> tuple[Group, ...]:
         """The groups over which spreads may be pooled, the smallest first: what starts from the
         same; the column's cells with this dataset, which at another scale start from another; those
-        of the table; and all with this dataset.
+        of the table; those of the experiment's tables; and all with this dataset.
         """
         kind = self.dataset, self.metric
+        experiment = self.table.partition("/")[0]
         column, table = (self.table, self.column, *kind), (self.table, *kind)
-        return (self.start, self.metric), column, table, kind
+        return (self.start, self.metric), column, table, (experiment, *kind), kind
 
 
 Group = tuple[str, ...]

@@ -96,7 +96,9 @@ class RowEntry(RowOrColumn):
     method_in: dict[str, Method] = Field(
         {}, description="by setting: the method there, if it differs"
     )
-    ranked: bool = True
+    ranked: bool | None = Field(
+        None, description="null: unless the method needs the true labels, or pools all samples"
+    )
 
 
 def _form(columns: Any) -> str:

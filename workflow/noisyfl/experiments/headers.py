@@ -10,6 +10,7 @@ from typing import Any
 from noisyfl.core.options import BadInput, find
 from noisyfl.experiments.experiment import Column, RowEntry
 from noisyfl.experiments.setting import merge
+from noisyfl.specs.catalogue import is_bound
 from noisyfl.specs.descriptions import Heading
 
 
@@ -108,6 +109,8 @@ def _header(entry: RowEntry | Column, where: str) -> Header:
         "overrides": entry.with_.as_given(),
         "mean_of": tuple(given.get("mean_of", ())),
     }
+    if isinstance(entry, RowEntry) and entry.ranked is None:
+        given["ranked"] = not is_bound(entry.method, where)
     return Header(**given)
 
 

@@ -10,7 +10,7 @@ from noisyfl.core.code import source_file
 from noisyfl.core.plugins import plugin_of
 from noisyfl.pages.markdown import from_docstring
 from noisyfl.pages.reasons import method_reasons
-from noisyfl.specs.catalogue import methods
+from noisyfl.specs.catalogue import is_bound, methods
 from noisyfl.specs.words import describe_option
 
 
@@ -31,8 +31,7 @@ def describe_methods() -> dict[str, dict[str, Any]]:
                 *(["client"] if declared.is_client else []),
             ],
             "revision": declared.revision,
-            # Its test accuracy is a bound: no rival of federated methods on noisy labels.
-            "bound": declared.needs_truth or declared.pools_samples,
+            "bound": is_bound(name),
             "variants": {key: dict(value) for key, value in declared.variants.items()},
             "title": reasons.title if reasons else None,
             "options": [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noisyfl.analysis.cells import Cell, Content
+from noisyfl.analysis.cells import Content
 from noisyfl.analysis.metrics import SYMBOLS
 from noisyfl.claims.labels import Place, printed_place
 from noisyfl.explorer.specs import Spec, Specs
@@ -60,10 +60,7 @@ class Tables:
         name = f"{description.experiment}/{description.name}"
         rows = []
         for r, row in enumerate(content.rows):
-            line = [
-                self._cell(content, number, name, (r, c), row.name, cell, main)
-                for c, cell in enumerate(row.cells)
-            ]
+            line = [self._cell(content, number, name, (r, c), main) for c in range(len(row.cells))]
             shown = {"name": row.name, "label": row.label, "group": row.group, "cells": line}
             rows.append({**shown, "method": row.method, "trained": row.trained})
             for c, cell in enumerate(line):
@@ -96,11 +93,12 @@ class Tables:
         table: int,
         name: str,
         at: tuple[int, int],
-        row: str,
-        cell: Cell,
         main: bool,
     ) -> int:
-        facts, column = cell.facts, content.columns[at[1]]
+        r, c = at
+        row, column = content.rows[r].name, content.columns[c]
+        cell, shown = content.rows[r].cells[c], content.rows[r].shown[c]
+        facts = cell.facts
         number = len(self.cells)
         if main:
             self.places[Place(name, row, column)] = number
@@ -117,20 +115,22 @@ class Tables:
             if cell.metric not in (metrics := self.metrics_of.setdefault(run, [])):
                 metrics.append(cell.metric)
         missing = [run for run in wanted if run not in cell.runs]
-        summary = cell.summary
+        summary = shown.summary
+        fewer = len(shown.runs) < len(cell.runs)
         self.cells.append(
             {
                 "table": table,
                 "at": at,
-                "ours": page.ours(content, cell),
+                "ours": page.ours(content, shown),
                 "mean": summary and round(summary.mean, 4),
                 "std": None if summary is None or summary.std is None else round(summary.std, 4),
+                "seeds": sorted(line["seed"] for line in shown.rows) if fewer else [],
                 "published": cell.published and cell.published.value,
                 "printed": page.paper(content, cell),
                 "spread": page.paper(content, cell, spread=True),
-                "against": page.against(content, cell),
-                "difference": None if cell.difference is None else round(cell.difference, 4),
-                "verdict": cell.verdict,
+                "against": page.against(content, shown),
+                "difference": None if shown.difference is None else round(shown.difference, 4),
+                "verdict": shown.verdict,
                 "paper": cell.as_published,
                 "dagger": bool(page.dagger(content, cell)),
                 "diverged": cell.diverged,
@@ -141,7 +141,6 @@ class Tables:
                 "computed": bool(facts["trained"])
                 and not content.description.columns[at[1]].has_runs,
                 "rank": content.ranks.get(at),
-                "rank_seeds": _rank_seeds(content, at),
                 "averages": cell.averages,
                 "runs": [self.run_ids[run] for run in cell.runs],
                 "missing": missing,
@@ -169,10 +168,3 @@ class Tables:
             return []
         ids = tables[name].runs[rows.index(row)][columns.index(column)]
         return [run for run in ids if run in self._plan]
-
-
-def _rank_seeds(content: Content, at: tuple[int, int]) -> list[int]:
-    """The seeds over which a cell is ranked, where cells of its column have more; else none."""
-    if at not in content.ranks or at[1] not in content.on_fewer_seeds:
-        return []
-    return sorted(row["seed"] for row in content.compared[at].rows)

@@ -36,7 +36,7 @@ def leads_by_published(given: Sequence[Lead]) -> Figure:
         return only_words("no paper's own method can be compared with FedAvg yet")
     papers = [paper for paper in PAPERS if any(lead.paper == paper for lead in given)]
     figure = new_figure(2.4)
-    panels = figure.subplots(1, len(papers), sharey=True, squeeze=False).flat
+    panels = figure.subplots(1, len(papers), squeeze=False).flat
     for panel, paper in zip(panels, papers, strict=True):
         panel.set_title(PAPERS[paper])
         _panel(panel, [lead for lead in given if lead.paper == paper])

@@ -15,7 +15,7 @@ import numpy as np
 
 from noisyfl.analysis.own_size import OwnSize
 from noisyfl.analysis.statistics import NOT_SUPPORTED, SUPPORTED, UNDECIDED
-from noisyfl.analysis.summaries import number
+from noisyfl.analysis.summaries import WORDS, number
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.leads import Lead
 from noisyfl.claims.leads import leads as leads_of
@@ -27,6 +27,7 @@ from noisyfl.pages.claims import tally
 from noisyfl.pages.evidence_paths import CLAIMS, LEADS
 from noisyfl.pages.explanations import PaperReasons, read_reasons, template
 from noisyfl.pages.paper_tables import PaperTable, lead_text, paper_tables
+from noisyfl.pages.settings import count
 from noisyfl.specs.published import PAPERS
 
 
@@ -60,6 +61,7 @@ def evidence_pages(
             verdicts=Counter(one.verdict for one in leads),
             coverage=_coverage(cells),
             results=_results(scale, leads, tables),
+            measures=_measures(leads),
             figure=LEADS,
             own=[_own_size(one) for one in sorted(own, key=_setting)],
             own_leads=[_lead(one) for one in leads if one.as_published],
@@ -113,6 +115,14 @@ def _results(scale: str, leads: Sequence[Lead], tables: Sequence[PaperTable]) ->
     return lines
 
 
+def _measures(leads: Sequence[Lead]) -> str:
+    """How the accuracies of leads summarize a run, and in which papers' tables."""
+    papers: dict[str, list[str]] = {}
+    for lead in leads:
+        papers.setdefault(WORDS[lead.statistic], []).append(PAPERS[lead.paper])
+    return "; ".join(f"{how} ({', '.join(dict.fromkeys(some))})" for how, some in papers.items())
+
+
 def _median(numbers: Sequence[float], form: str, starred: bool = False) -> str:
     """The median, and between what the numbers lie; empty without numbers."""
     if not numbers:
@@ -128,7 +138,7 @@ def _lead(lead: Lead) -> list[str]:
         f"`{lead.table}`, {lead.column}",
         lead_text(lead),
         f"{lead.headroom.points:+.1f}" if lead.headroom else "",
-        lead.verdict,
+        {SUPPORTED: "yes", NOT_SUPPORTED: "no, worse"}.get(lead.verdict, lead.verdict),
     ]
 
 
@@ -142,15 +152,17 @@ def _in_short(
 ) -> str:
     """What the page of a paper says, in a few sentences."""
     sentences = []
-    here = " at this scale" if any(one.as_published for one in leads) else ""
-    for where, as_published in (" in the paper's own setting", True), (here, False):
+    here = "At this scale, " if any(one.as_published for one in leads) else ""
+    for where, as_published in ("In the paper's own setting, ", True), (here, False):
         own = [one for one in leads if one.as_published == as_published]
         if own:
             ours, printed = ([getattr(one, name) for one in own] for name in ("ours", "published"))
+            verdicts = Counter(one.verdict for one in own)
             sentences.append(
-                f"Whether its method is better than FedAvg{where}: {tally(own)}. "
-                f"The lead is {_range(ours, '+z.1f')} points, in the paper "
-                f"{_range(printed, '+z.1f')}."
+                f"{where}{PAPERS[own[0].paper]} is significantly better than FedAvg in "
+                f"{verdicts[SUPPORTED]} of {count(len(own), 'column')}, and significantly worse in "
+                f"{verdicts[NOT_SUPPORTED]}. The lead is {_range(ours, '+z.1f')} points, in the "
+                f"paper {_range(printed, '+z.1f')}."
             )
     sentences.append(f"Its claims: {tally([one.ours for one in claims])}.")
     found = [

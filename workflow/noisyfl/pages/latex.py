@@ -71,7 +71,7 @@ def _remarks(content: Content) -> Iterator[str]:
     elif not all(cell.as_published for cell in content.cells):
         whose = "the experiment's own" if description.published is None else "the paper's"
         yield f"{scale}: not {whose} settings"
-    shown = [cell for row in content.rows for cell in row.cells]
+    shown = [cell for row in content.rows for cell in row.shown]
     if any(one.starred for cell in shown for one in (cell.summary, cell.published) if one):
         yield "*: the maximum, since at least half of the runs did not converge"
 
@@ -102,7 +102,7 @@ def _tabular(content: Content, block: list[int]) -> list[str]:
 
 
 def _cell(content: Content, row: Row, column: int) -> str:
-    cell = row.cells[column]
+    cell = row.shown[column]
     text = content.number(cell)
     if text and content.is_best(row, column):
         text = rf"\textbf{{{text}}}"

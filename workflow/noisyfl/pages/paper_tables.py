@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from noisyfl.analysis.metrics import ACCURACY
+from noisyfl.analysis.metrics import ACCURACY, METRICS
 from noisyfl.analysis.published_cells import read_cells
 from noisyfl.analysis.spreads import Spreads
 from noisyfl.analysis.statistics import LEVEL, ORACLE, UNDECIDED
-from noisyfl.analysis.summaries import number
+from noisyfl.analysis.summaries import WORDS, number
 from noisyfl.claims.leads import Lead
 from noisyfl.claims.sources import (
     Group,
@@ -77,6 +77,7 @@ class PaperTable:
 
     Attributes:
         table: ``<experiment>_<table>``, in which our numbers are.
+        measures: what our numbers are, in words.
         rows: the texts of each row: its name, and for each column the paper's number and ours; last
             the lead over FedAvg, the headroom and the correlation of ranks in each column, if any
             is known.
@@ -85,6 +86,7 @@ class PaperTable:
 
     paper: str
     table: str
+    measures: tuple[str, ...]
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     correlations: tuple[RankCorrelation, ...]
@@ -206,7 +208,12 @@ def _paper_table(
     if correlations:
         ranks = {one.column: one.text for one in correlations}
         rows.append((CORRELATION_ROW, *(ranks.get(name, "") for name in columns)))
-    yield PaperTable(paper, table, tuple(columns), tuple(rows), tuple(correlations))
+    of_ours = run[run["ours"].notna()][["metric", "ours_statistic"]].drop_duplicates()
+    measures = tuple(
+        f"{METRICS[metric].label}, {WORDS[statistic]}"
+        for metric, statistic in of_ours.itertuples(index=False)
+    )
+    yield PaperTable(paper, table, measures, tuple(columns), tuple(rows), tuple(correlations))
 
 
 def _texts(numbers: pd.Series, starred: pd.Series) -> pd.Series:

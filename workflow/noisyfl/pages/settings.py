@@ -210,10 +210,13 @@ def notes(content: Content) -> list[str]:
     if content.cells:
         groups = {row.group for row in content.trained_rows if row.ranked}
         rivals = "each group of rows" if len(groups) > 1 else "a column"
-        seeds = ", over the seeds that all of them have," if content.on_fewer_seeds else ""
         ranked = any(cell.measure.is_ranked for cell in content.cells)
-        best = f" The best of {rivals}{seeds} is in bold." if ranked else ""
+        best = f" The best of {rivals} is in bold." if ranked else ""
         found.append(f"Ours: {measures}; {spread}.{best}")
+        if content.on_fewer_seeds:
+            found.append(
+                f"A number is over the seeds that all rows of {rivals} have; the CSV file has all."
+            )
         found += _not_recorded(content)
         others = [row.name for row in content.trained_rows if not row.ranked]
         found += [f"Not ranked, and never in bold: {'; '.join(others)}."] if others and best else []
@@ -292,7 +295,8 @@ def _significant(content: Content) -> list[str]:
                 parts.append(f"{words} in {content.columns[c]}: {methods}")
     return [
         "Significantly better or worse than FedAvg, by a paired t-test of the mean of the last ten "
-        f"evaluations with the standard deviation pooled over a column, at {LEVEL:g} for all "
+        f"evaluations with the standard deviation pooled over a column (a method's own if that is "
+        f"larger), at {LEVEL:g} for all "
         f"{len(found.chances)} differences (Holm): {'; '.join(parts) or 'none'}."
     ]
 

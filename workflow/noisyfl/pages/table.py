@@ -102,7 +102,7 @@ def _markdown_table(content: Content) -> list[str]:
     lines = head(["Method", *map(escape_markdown, content.columns)])
     for one in content.rows:
         texts = [escape_markdown(one.name if one.trained else f"{one.name}, not run")]
-        for column, cell in enumerate(one.cells):
+        for column, cell in enumerate(one.shown):
             number = ours(content, cell)
             text = escape_markdown(number)
             text = f"**{text}**" if content.is_best(one, column) else text

@@ -90,6 +90,21 @@ def _combined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     return {"name": f"{first}+{second}", "parts": parts}
 
 
+def is_bound(method: Any, where: str = "") -> bool:
+    """Whether a method's accuracy is a bound for methods that learn from the noisy labels of
+    separate clients: it needs the true labels, or pools all samples.
+
+    Args:
+        method: as an experiment gives it; an unknown one is no bound.
+        where: what messages call the place where it stands.
+
+    Raises:
+        BadInput: it cannot be read.
+    """
+    declared = [methods().get(part["name"]) for part in split_method(method, where)]
+    return any(one and (one.needs_truth or one.pools_samples) for one in declared)
+
+
 def methods_digest(method: Mapping[str, Any]) -> str:
     """SHA-256 of the code of a canonical method (:func:`code_digest` of all of its parts)."""
     return code_digest(*sorted({methods()[part["name"]].__module__ for part in parts_of(method)}))

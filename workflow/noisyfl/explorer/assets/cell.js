@@ -134,6 +134,10 @@ function summary(one, n, numbers) {
       ],
       ["Setting", setting(cell, table)],
       ["Rank", cell.rank && `${rankWords(cell)}, among the rows of its kind in its column`],
+      [
+        "Seeds",
+        cell.seeds.length ? `${cell.seeds.join(", ")}: those that all rows of its kind have in its column` : null,
+      ],
       ["Spread", cell.averages ? "± is over the averaged columns, which are settings, not over seeds" : null],
       [
         "Trials",

@@ -32,11 +32,9 @@ export function measured({ label, unit }) {
   return unit ? `${label} (${unit})` : label;
 }
 
-/** A cell's rank in its column, and the seeds that it is over, if not all; null without a rank. */
-export function rankWords({ rank, rank_seeds: seeds }) {
-  if (!rank) return null;
-  const over = seeds.length ? ` over seed${seeds.length > 1 ? "s" : ""} ${seeds.join(", ")}` : "";
-  return `${rank[0]} of ${rank[1]}${over}`;
+/** A cell's rank in its column; null without one. */
+export function rankWords({ rank }) {
+  return rank && `${rank[0]} of ${rank[1]}`;
 }
 
 /** A time in its two largest units. */
