@@ -11,6 +11,7 @@ import pytest
 
 import own_sets
 from noisyfl.core.options import BadInput
+from noisyfl.data.image_names import ImageNames
 from noisyfl.data.own_files import OwnFiles
 from own_sets import CLASSES, spec, wanted
 from small_partitions import canonical_of
@@ -135,6 +136,20 @@ def test_a_name_that_fits_several_images_is_an_error(tmp_path):
     as_csv(tmp_path / "labels", ["image", "given", "clean_label"], rows)
     with pytest.raises(BadInput, match=r"'image' has '000\.png', the end of several training"):
         labels(own, "images(path='folder')", "labels.csv")
+
+
+def test_a_name_that_fits_several_images_is_an_error_in_whatever_order_the_rows_are(tmp_path):
+    """The rows fit the images of the dataset's order, though class b comes before class a."""
+    for name in "ab":
+        for row in range(4):
+            path = tmp_path / "set" / name / f"{row:03d}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(own_sets.png(own_sets.arrays()["train"][0][row]))
+    names = [f"{row:03d}.png" for _ in "ba" for row in range(4)]
+    paths = [str(tmp_path / "set" / name / f"{row:03d}.png") for name in "ab" for row in range(4)]
+    with pytest.raises(BadInput, match=r"'image' has '000\.png', .*, the end of several training"):
+        ImageNames(paths, []).samples(names, "labels.csv")
+    assert ImageNames(paths, []).samples(paths, "labels.csv").tolist() == [*range(8)]
 
 
 @pytest.mark.parametrize("write", [as_csv, as_parquet])

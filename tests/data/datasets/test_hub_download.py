@@ -8,9 +8,11 @@ import pytest
 
 import own_sets
 from noisyfl.core.options import BadInput
+from noisyfl.data.datasets.hub_download import files_of_split
 from noisyfl.data.own_files import OwnFiles
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+OLDER = COMMIT[::-1]
 
 
 @pytest.fixture
@@ -26,11 +28,15 @@ def hub(tmp_path, monkeypatch):
             asked.append((name, revision))
             if name != "somebody/insects":
                 raise OSError(f"404: {name}")
-            return types.SimpleNamespace(sha=COMMIT)
+            return types.SimpleNamespace(sha=OLDER if revision == "v0" else COMMIT)
 
     def snapshot_download(name, *, repo_type, revision, allow_patterns, local_dir):
-        assert (repo_type, revision, allow_patterns) == ("dataset", COMMIT, "*.parquet")
-        shutil.copytree(folder, local_dir)
+        assert (repo_type, allow_patterns) == ("dataset", "*.parquet")
+        shutil.copytree(folder, local_dir, dirs_exist_ok=True)
+        if revision == OLDER:  # which has more files, and the connection is lost
+            first = local_dir / "data" / "train-00000-of-00001.parquet"
+            shutil.copy(first, first.with_name("train-00000-of-00002.parquet"))
+            raise OSError("connection lost")
         (local_dir / ".cache" / "huggingface").mkdir(parents=True)
 
     fake = types.SimpleNamespace(HfApi=HfApi, snapshot_download=snapshot_download)
@@ -59,6 +65,31 @@ def test_it_is_fetched_once_and_what_a_branch_was_then_is_what_it_stays(tmp_path
         assert read(tmp_path, f"images(hub='somebody/insects{revision}')")[0] == found
     with pytest.raises(BadInput, match=r"huggingface_hub is not installed: pip install"):
         read(tmp_path, "images(hub='somebody/insects@v2')")
+
+
+def test_what_a_lost_connection_has_left_is_of_its_own_commit(tmp_path, hub):
+    with pytest.raises(BadInput, match="'v0', which cannot be fetched: connection lost"):
+        read(tmp_path, "images(hub='somebody/insects@v0')")
+    assert read(tmp_path, "images(hub='somebody/insects')")[0]["train_size"] == own_sets.TRAIN
+
+
+def test_a_commit_of_two_names_is_fetched_once(tmp_path, hub):
+    found, _ = read(tmp_path, "images(hub='somebody/insects')")
+    assert read(tmp_path, "images(hub='somebody/insects@v1')")[0] == found
+    places = (tmp_path / "data/hub/somebody--insects").iterdir()
+    assert {path.name for path in places} == {COMMIT, "revisions.json"}
+
+
+def test_a_split_of_several_configurations_is_refused(tmp_path, hub):
+    read(tmp_path, "images(hub='somebody/insects')")
+    folder = tmp_path / "data/hub/somebody--insects" / COMMIT
+    for name in ("default", "more"):
+        shutil.copytree(folder / "data", folder / name)
+    shutil.rmtree(folder / "data")
+    for part in ("train", "test"):
+        with pytest.raises(BadInput, match="files in default, more; expected one configuration"):
+            files_of_split(folder, part, "split")
+        assert len(files_of_split(folder / "more", part, "split")) == 1
 
 
 def test_splits_are_the_parts(tmp_path, hub):

@@ -7,14 +7,17 @@ import pytest
 
 import own_sets
 from noisyfl.core.options import BadInput
+from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.image_names import ImageNames
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.experiments.comparison import read_comparison
 from own_sets import CLASSES, TRAIN, given_labels, wanted
+from small_partitions import canonical_of
 
 HELD_OUT = 2
 CLIENTS = np.arange(TRAIN) % 3
+NO_NOISE = {"label_noise": "none", "noise_level": "none", "seed": 1}
 
 
 def held_out(folder, text):
@@ -192,3 +195,33 @@ def test_values_of_options_are_chosen_on_it(tmp_path):
         again.on_validation()
     last = comparison.choose({"fedprox(mu=0.1)": 1, "fedprox(mu=1)": 2})
     assert {s["noisy_partition"]["dataset"]["train_size"] for s in last.runs.values()} == {TRAIN}
+
+
+def test_a_stored_partition_gives_the_clients_the_samples_that_it_has(tmp_path):
+    """Its samples are numbers of those that are left, not of the whole training part."""
+    own, facts, (train, _), _ = held_out(tmp_path, own_sets.as_csv(tmp_path))
+    text = "images(path='train.csv', test='test.csv', validation=true)"
+    path = tmp_path / "partition.parquet"
+    found = []
+    for partition in ("iid(clients=2)", f"file(path='{path}')"):
+        made = canonical_of({**NO_NOISE, "dataset": text, "partition": partition}, own=own)
+        noisy_partition.write(path, made, train.labels, own)
+        clients = noisy_partition.read(path).clients
+        found.append([sorted(client.samples.tolist()) for client in clients])
+    assert found[0] == found[1]
+    assert sorted(found[0][0] + found[0][1]) == [*range(facts.train_size)]
+
+
+def test_a_file_of_clients_with_test_images_alone_is_refused(tmp_path):
+    own_sets.as_csv(tmp_path)
+    rows = [(line.split(",")[0], n % 2) for n, line in enumerate(lines(tmp_path / "test.csv")[1:])]
+    with (tmp_path / "sites.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("image", "client"), *rows])
+    own = OwnFiles(tmp_path, tmp_path / "results")
+    text = "images(path='train.csv', test='test.csv')"
+    with pytest.raises(BadInput, match=r"sites\.csv: it lists no training sample of"):
+        canonical_of({**NO_NOISE, "dataset": text, "partition": "file(path='sites.csv')"}, own=own)
+
+
+def lines(path):
+    return path.read_text().splitlines()

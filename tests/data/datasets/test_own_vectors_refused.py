@@ -19,12 +19,13 @@ from own_vectors import (
     [
         (
             {"city": ["Bern", "Rome"] * 10},
-            r"features: .*'city' has 'Bern' in row 0, expected a",
+            r"features: .*'city' has the text 'Bern' in row 0, expected a",
         ),
         (
             {"y": ["1", "?"] * 10},
-            r"features: .*'y' has '\?' in row 1, expected a number",
+            r"features: .*'y' has the text '\?' in row 1, expected a number",
         ),
+        ({"y": ["5", "1_000"] * 10}, r"features: .*'y' has the text '1_000' in row 1, expected"),
         (
             {"case": range(20)},
             r"features: 'case' has another whole number.*without=\['c",
@@ -127,3 +128,16 @@ def test_a_test_vector_that_is_too_far_away_is_refused(tmp_path):
     frame.assign(x=0.5, y=3e20).to_csv(tmp_path / "test.csv", index=False)
     with pytest.raises(BadInput, match=r"feature 'y' has 3e\+20, which is too far from its train"):
         read(tmp_path, "vectors(path='table.csv', test='test.csv')")
+
+
+def test_numbers_that_are_stored_as_text_are_refused(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"label": ["a", "b"] * 10, "x": list(map(str, range(20)))}), path)
+    with pytest.raises(BadInput, match=r"features: .*'x' has the text '0' in row 0, expected a nu"):
+        read(tmp_path, f"vectors(path='{path}', test_share=0.2)")
+
+
+def test_arrays_of_different_lengths_are_refused(tmp_path):
+    np.savez(tmp_path / "t.npz", x=np.zeros(20), y=np.zeros(19), label=np.arange(20) % 2)
+    with pytest.raises(BadInput, match=r"features: .*t\.npz: 'y' has 19 rows, 'x' 20"):
+        read(tmp_path, "vectors(path='t.npz', test_share=0.2)", features=["x", "y"])

@@ -65,7 +65,10 @@ class ImageNames:
         Raises:
             BadInput: an image is in neither part, or several training images end so.
         """
-        if len(images) == len(self._train) and all(map(self.fits, range(len(images)), images)):
+        # Names that are as distinct as the samples' own, and fit them in their order, are theirs.
+        distinct = len({*images}) == len({*self._names})
+        same_length = len(images) == len(self._names)
+        if same_length and distinct and all(map(self.fits, range(len(images)), images)):
             return np.arange(len(images))
         wanted = [_parts(image) for image in images]
         lengths = {len(parts) for parts in wanted} - {0}

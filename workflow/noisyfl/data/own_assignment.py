@@ -39,10 +39,13 @@ def read_assignment(
     if Path(file).suffix not in (".csv", ".parquet"):
         raise BadInput(f"got {file!r}, expected a .csv or .parquet file", "path")
     table = OwnTable(located(file, roots, "path"), texts=[COLUMN])
-    size = facts.whole or facts.task_size
+    whole = facts.whole if table.dataset != facts.own else None
+    size = whole or facts.task_size
     called, client = _clients(table, column)
     rows, sample, kept = _samples(table, len(client), names, facts)
     client = client[rows]
+    if not len(client):
+        raise BadInput(f"{table.path}: it lists no training sample of {facts.title}", "path")
     first_rows = np.unique(sample, return_index=True)[1]
     for wrong, words in (
         (client < 0, "client is negative"),
@@ -109,7 +112,9 @@ def _samples(
     each of the samples is that the file counts, -1 for those that are held out for validation.
     """
     known = names() if facts.own is not None else None
-    kept = np.arange(facts.train_size) if known is None else known.rows
+    kept = np.arange(facts.train_size)
+    if known is not None and table.dataset != facts.own:
+        kept = known.rows
     with within("path"):
         of_file = None if known is None else known.of_file(table.path, count)
     if of_file is not None:

@@ -138,7 +138,10 @@ class OwnFiles:
         """As :meth:`image_names`; :class:`BadInput` if they are not known, and nobody can tell
         without them which images are held out for validation.
         """
-        found = self.image_names(facts.name)
+        noted = ("names", facts.name, self._asked.get(facts.name))
+        if noted not in self._known:
+            self._known[noted] = self.image_names(facts.name)
+        found: ImageNames | None = self._known[noted]
         if facts.whole and (found is None or len(found.rows) != facts.whole):
             raise BadInput(f"{facts.title}: its files have changed; plan its scale again")
         return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
+from noisyfl.core.artifacts import METADATA_KEY
 from noisyfl.core.options import BadInput, did_you_mean
 from noisyfl.core.text import reason
 from noisyfl.data.datasets.images import RawImage
@@ -76,10 +78,11 @@ class OwnTable:
         }
         with self._naming(f"cannot read {path}: "):
             self.names, self._read = openers[path.suffix]()
+        self._times = Counter(self.names)
 
     def check(self, name: str, option: str) -> None:
         """Raise :class:`BadInput` unless there is one column of a name."""
-        if self.names.count(name) != 1:
+        if self._times[name] != 1:
             once = " once" if name in self.names else did_you_mean(name, self.names)
             if self.path.suffix == ".csv" and len(self.names) == 1:
                 once += "; commas separate columns"
@@ -164,14 +167,26 @@ class OwnTable:
         """
         for name in names:
             self.check(name, "features")
-        parts = []
+        parts: list[np.ndarray] = []
         for name in names:
             with self._naming(f"{self.path}: {name!r} ", "features"):
                 column = self._read(name, partial(_check_numbers, len(names) == 1))
                 numbers = _numbers(column)
                 _check_values(numbers)
+                if parts and len(numbers) != len(parts[0]):
+                    raise ValueError(f"has {len(numbers):,} rows, {names[0]!r} {len(parts[0]):,}")
                 parts.append(numbers)
         return np.column_stack(parts)
+
+    @property
+    def dataset(self) -> Any:
+        """What the spec of a noisy partition of this project says of its dataset; None if the file
+        is none.
+        """
+        with suppress(ValueError, TypeError, KeyError):
+            said = json.loads(self._metadata.get(METADATA_KEY, b"null"))
+            return said["spec"]["dataset"]
+        return None
 
     def class_names(self, name: str) -> list[str] | None:
         """The names of the classes by number, as the hub's library writes them next to a column."""
@@ -367,13 +382,14 @@ def _numbers(column: Column) -> np.ndarray:
     if isinstance(column, np.ndarray):
         return column
     if _is_text(column.type):
-        row = next(n for n, value in enumerate(column.to_pylist()) if not _is_number(value))
+        values = column.to_pylist()
+        row = next((n for n, value in enumerate(values) if not _is_number(value)), 0)
         raise ValueError(
-            f"has {column[row].as_py()!r} in row {row}, expected a number: of a text, make a 0/1 "
-            "column per value, or leave it out with `without`"
+            f"has the text {values[row]!r} in row {row}, expected a number: make a 0/1 column per "
+            "value of a text, or leave it out with `without`"
         )
     if not _is_list(column.type):
-        return np.asarray(column.to_pandas())
+        return np.asarray(column.to_numpy())
     if column.null_count:
         raise ValueError(f"is empty in row {column.is_null().to_pylist().index(True)}")
     lengths = np.unique(pc.list_value_length(column).to_numpy())
@@ -389,7 +405,7 @@ def _is_number(value: Any) -> bool:
         float(value)
     except (TypeError, ValueError):
         return False
-    return True
+    return "_" not in value  # which Python allows between digits
 
 
 def _check_values(numbers: np.ndarray) -> None:

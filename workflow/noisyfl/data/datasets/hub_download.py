@@ -59,38 +59,39 @@ def _fetch(hub: str, wanted: str, place: Path) -> tuple[Path, str]:
         raise BadInput(
             f'got {hub!r}, and huggingface_hub is not installed: pip install "noisyfl[hub]"', "hub"
         ) from error
-    draft = place / "draft"
     try:
-        commit = huggingface_hub.HfApi().dataset_info(hub, revision=wanted).sha
-        huggingface_hub.snapshot_download(
-            hub,
-            repo_type="dataset",
-            revision=commit,
-            allow_patterns="*.parquet",
-            local_dir=draft,
-        )
+        commit = str(huggingface_hub.HfApi().dataset_info(hub, revision=wanted).sha)
+        folder, draft = place / commit, place / f"{commit}.draft"
+        if not folder.is_dir():
+            huggingface_hub.snapshot_download(
+                hub,
+                repo_type="dataset",
+                revision=commit,
+                allow_patterns="*.parquet",
+                local_dir=draft,
+            )
     except Exception as error:  # of the network, the hub, or the disk
         raise BadInput(
             f"got {hub!r} at {wanted!r}, which cannot be fetched: {reason(error)}", "hub"
         ) from error
-    if not any(draft.rglob("*.parquet")):
+    if not folder.is_dir() and not any(draft.rglob("*.parquet")):
         shutil.rmtree(draft, ignore_errors=True)
         raise BadInput(
             f"got {hub!r} at {wanted!r}, which has no Parquet file; "
             f"{hub}@{CONVERTED} may have some",
             "hub",
         )
-    folder = place / str(commit)
-    draft.rename(folder)
+    if not folder.is_dir():
+        draft.rename(folder)
     write_json(place / "revisions.json", {**_known(place), wanted: commit})
-    return folder, str(commit)
+    return folder, commit
 
 
 def files_of_split(folder: Path, split: str, option: str) -> list[Path]:
     """The Parquet files of a split: those whose name begins with it, or that lie in its folder.
 
     Raises:
-        BadInput: there is none.
+        BadInput: there is none, or the files are of several configurations.
     """
     every = sorted(folder.rglob("*.parquet"))
 
@@ -102,4 +103,14 @@ def files_of_split(folder: Path, split: str, option: str) -> list[Path]:
     if not found:
         known = sorted(set().union(*map(names, every)))
         raise BadInput(f"got {split!r}, expected a split, such as {', '.join(known)}", option)
+    folders = {path.relative_to(folder).parent for path in found}
+    configurations = {
+        "/".join(part for part in inside.parts if part not in ("data", split)) for inside in folders
+    }
+    if len(configurations) > 1:
+        raise BadInput(
+            f"got {split!r}, of which there are files in {', '.join(sorted(map(str, folders)))}; "
+            "expected one configuration: name its folder, or its files, in path and test",
+            option,
+        )
     return found

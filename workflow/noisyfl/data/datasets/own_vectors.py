@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,6 +19,9 @@ SHOWN = 20
 
 FEW = 20
 """In fewer rows, whole numbers may differ by chance."""
+
+BLOCK = 64
+"""Features that are scaled at a time."""
 
 ROUNDING = 1e-9
 """What a feature's values differ by at most, as a share of them, if they differ by rounding."""
@@ -95,7 +100,8 @@ class RequestedVectors(RequestedData):
                 features = "feature is" if same == 1 else "features are"
                 remarks.append(f"{same:,} {features} the same in all training vectors")
             values = scaling.scaled(values)
-        return Samples(values.astype(np.float32)[:, None, None, :], [0.0], [1.0], remarks, how)
+        pixels = values.astype(np.float32, copy=False)[:, None, None, :]
+        return Samples(pixels, [0.0], [1.0], remarks, how)
 
     def _unread(self, train: Listing) -> list[str]:
         """The columns beside one that has vectors."""
@@ -120,19 +126,18 @@ class Scaling(NamedTuple):
     @classmethod
     def of(cls, values: np.ndarray, features: tuple[str, ...]) -> Scaling:
         """That of a training part, [n, features]."""
-        first = values[0].astype(np.float64)
-        # Brought to at most 1 first, since squares of large and small numbers do not fit.
-        reach = np.abs(values - first).max(axis=0)
-        reach[reach <= ROUNDING * np.abs(values).max(axis=0)] = 0
-        near = (values - first) / np.where(reach == 0, 1, reach)
-        mean, std = near.mean(axis=0), near.std(axis=0)
-        return cls(features, first + np.where(reach == 0, 0, mean) * reach, std * reach)
+        parts = [_moments(values[:, block].astype(np.float64)) for block in _blocks(values)]
+        shift, scale = map(np.concatenate, zip(*parts, strict=True))
+        return cls(features, shift, scale)
 
     def scaled(self, values: np.ndarray) -> np.ndarray:
-        """Scaled vectors; :class:`BadInput` if one does not fit into float32."""
-        with np.errstate(over="ignore"):
-            found = (values - self.shift) / np.where(self.scale == 0, 1, self.scale)
-        if (far := np.abs(found) > np.finfo(np.float32).max).any():
+        """Scaled vectors, float32 [n, features]; :class:`BadInput` if one does not fit."""
+        found = np.empty(values.shape, dtype=np.float32)
+        for block in _blocks(values):
+            scale = np.where(self.scale[block] == 0, 1, self.scale[block])
+            with np.errstate(over="ignore"):
+                found[:, block] = (values[:, block] - self.shift[block]) / scale
+        if (far := np.isinf(found)).any():
             feature = int(np.argwhere(far)[0][1])
             name = repr(self.features[feature]) if self.features else feature
             raise BadInput(
@@ -151,6 +156,26 @@ class Scaling(NamedTuple):
         }
 
 
+def _blocks(values: np.ndarray) -> list[slice]:
+    """Some features at a time, as these are copied several times while they are scaled."""
+    count = values.shape[1]
+    edges = np.linspace(0, count, math.ceil(count / BLOCK) + 1).astype(int).tolist()
+    return [slice(*pair) for pair in itertools.pairwise(edges)]
+
+
+def _moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean and the standard deviation of features, float64 [features] each; of one that is the
+    same in all vectors, its value and 0.
+    """
+    first = values[0]
+    # Brought to at most 1 first, since squares of large and small numbers do not fit.
+    reach = np.abs(values - first).max(axis=0)
+    reach[reach <= ROUNDING * np.abs(values).max(axis=0)] = 0
+    near = (values - first) / np.where(reach == 0, 1, reach)
+    mean, std = near.mean(axis=0), near.std(axis=0)
+    return first + np.where(reach == 0, 0, mean) * reach, std * reach
+
+
 def _check_no_index(values: np.ndarray, count: int, names: Sequence[str]) -> None:
     """Raise :class:`BadInput` if a feature that nobody has named may be the number of a row.
 
@@ -160,8 +185,8 @@ def _check_no_index(values: np.ndarray, count: int, names: Sequence[str]) -> Non
     """
     for name, column in zip(names, values.T, strict=True):
         unnamed = not name or name.startswith("Unnamed: ")
-        counts = count >= FEW and len(np.unique(column)) == len(column)
-        if unnamed or (counts and (column == np.round(column)).all()):
+        whole = count >= FEW and bool((column == np.round(column)).all())
+        if unnamed or (whole and len(np.unique(column)) == len(column)):
             what = "has no name" if unnamed else "has another whole number in each row"
             raise BadInput(
                 f"{name!r} {what}, as an index or the number of a case, which may tell a sample's "

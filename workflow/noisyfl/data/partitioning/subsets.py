@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 import numpy as np
 
 
@@ -10,9 +12,13 @@ def balanced_subset(
 ) -> np.ndarray:
     """Random rows with as equal class counts as possible: a class that has too few gives all."""
     available = np.bincount(labels, minlength=classes)
-    levels = np.arange(available.max() + 1)
-    filled = np.minimum(available, levels[:, None]).sum(axis=1)
-    level = np.searchsorted(filled, total, side="right") - 1
+    # The highest level at which the classes together give no more than wanted.
+    level = (
+        bisect_right(
+            range(available.max() + 1), total, key=lambda one: np.minimum(available, one).sum()
+        )
+        - 1
+    )
     counts = np.minimum(available, level)
     more = rng.permutation(np.flatnonzero(available > level))[: total - counts.sum()]
     counts[more] += 1
