@@ -10,7 +10,12 @@ import yaml
 from snakemake.utils import update_config
 
 from noisyfl.core.checked_yaml import changes, read_yaml
-from noisyfl.experiments.config import check_config, load_config, published_files
+from noisyfl.experiments.config import (
+    check_config,
+    experiment_files,
+    load_config,
+    published_files,
+)
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
@@ -39,6 +44,7 @@ try:
     CONFIG = check_config(config, CONFIG_NAME)
     check_shared_cache()
     PUBLISHED = published_files(CONFIG)
+    EXPERIMENT_FILES = sorted(experiment_files(CONFIG).values())
     PLAN_FILE = PlanFile(CONFIG, CONFIG_NAME)
     SCALE = Scale(
         CONFIG,

@@ -7,6 +7,8 @@ rule explorer:
         claims=[FOLDER / "claims.json"] if SCALE.compared else [],
         published=PUBLISHED,
         reasons=sorted((ROOT / "workflow" / "reasons").rglob("*.yaml")),
+        # The papers' own settings, which the scale's differ from, are shown as well.
+        experiments=EXPERIMENT_FILES,
     output:
         report(
             FOLDER / "explorer.html",
@@ -32,6 +34,7 @@ use rule explorer as table_explorer with:
         frames=lambda wildcards: SCALE.frames(SCALE.tables_of(wildcards.target)),
         published=PUBLISHED,
         reasons=sorted((ROOT / "workflow" / "reasons").rglob("*.yaml")),
+        experiments=EXPERIMENT_FILES,
     output:
         FOLDER / "explorer" / "{target}.html",
     log:

@@ -188,7 +188,7 @@ def test_values_are_chosen_on_the_validation_part_and_reported_on_the_test_part(
         (["gce"], {}, {"seeds": 0}, "seeds: got 0, expected a whole number from 1 to 1000"),
         (["gce"], {}, {"like": "fedcorr"}, "like: got 'fedcorr', expected <experiment>/<table>"),
         (["gce"], {}, {"like": "fedcor/table2:x"}, "like: no experiment is called 'fedcor'"),
-        (["gce"], {}, {"like": "fedcorr/table2:x"}, "like: got 'x', expected one of ρ=0.0"),
+        (["gce"], {}, {"like": "fedcorr/table2:x"}, "like: got 'x', expected one of 'ρ=0.0"),
         (["gce"], {}, {"like": "fedcorr/table2"}, "like: got no column, expected one of"),
     ],
 )

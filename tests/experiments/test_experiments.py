@@ -246,6 +246,9 @@ def test_a_scale_is_found_by_its_name(tmp_path):
         scale_file("papre", folder)
     (tmp_path / "mine.yaml").write_text('scale: "mine"\n')
     assert scale_file("mine", tmp_path) == tmp_path / "mine.yaml"
+    (tmp_path / "copy.yaml").write_text((tmp_path / "mine.yaml").read_text())
+    with pytest.raises(BadInput, match=r"'mine' is the scale of .*copy\.yaml and of .*mine\.yaml"):
+        scale_file("mine", tmp_path)
 
 
 def test_merge_changes_options_or_replaces_components():

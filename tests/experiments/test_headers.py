@@ -151,6 +151,20 @@ def test_an_overlay_finds_a_dataset_however_it_is_written(dataset, clients):
 
 
 @pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"mean_of": ["clean"], "average_rank": True}, "average_rank: got true beside mean_of"),
+        ({"method": {"name": "gce"}}, "method: got 'name', expected options that are added"),
+    ],
+)
+def test_keys_that_would_have_no_effect_are_refused(tmp_path, column, message):
+    paper = copy.deepcopy(PAPER)
+    paper["tables"]["one"]["columns"].append({"name": "Whole", **column})
+    with pytest.raises(BadInput, match=rf"tables\.one\.columns\[2\]\.{message}"):
+        plan(tmp_path, paper)
+
+
+@pytest.mark.parametrize(
     ("computed", "key", "value"),
     [
         ({"mean_of": ["clean"]}, "with", {"clients": 5}),

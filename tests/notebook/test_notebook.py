@@ -15,6 +15,7 @@ from torchvision.transforms import Normalize
 import noisyfl
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
+from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data.noisy_partition import UNKNOWN
 
 SPEC = {
@@ -149,6 +150,32 @@ def test_what_is_not_there_is_said_in_one_line(tmp_path, call, message):
     with pytest.raises(BadInput, match=message) as error:
         call(tmp_path / "results")
     assert "\n" not in str(error.value)
+
+
+def test_a_device_that_there_is_not_and_remarks_are_told_before_training(tmp_path):
+    with pytest.raises(BadInput, match="device: got 'gpu', expected auto, cpu, cuda or"):
+        noisyfl.compare(["fedavg"], device="gpu")
+    given = {"results": tmp_path / "results", "figure": tmp_path / "figure.txt"}
+    with (
+        pytest.warns(UserWarning, match="its local updates amount to 5 rounds|would begin"),
+        pytest.raises(BadInput, match="figure"),
+    ):
+        noisyfl.compare(["fedcorr"], rounds=2, seeds=1, clients=4, **given)
+
+
+def test_results_are_where_the_scale_says(tmp_path, trained, monkeypatch):
+    _, run = trained
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text(f"{SMALL}results: here\n")
+    assert noisyfl.plan("s.yaml").scale == "small"
+    assert (tmp_path / "here").is_dir()
+
+
+def test_a_tracked_run_is_not_trained_again(tmp_path):
+    run = next(name for name in REPRODUCED.batches if "runs" in name).removeprefix("runs/")
+    spec = noisyfl.load_run(run).spec
+    assert noisyfl.train(spec, tmp_path / "results").id == run
+    assert not (tmp_path / "results" / "runs").exists()
 
 
 def test_a_dataset_in_place_of_the_folder_of_data_files_is_named():

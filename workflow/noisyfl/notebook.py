@@ -22,7 +22,7 @@ from noisyfl.analysis.published_cells import published_cells
 from noisyfl.analysis.runs import Run, read_run, read_runs
 from noisyfl.commands.data import partition_file
 from noisyfl.commands.scales import read_plan
-from noisyfl.core.options import BadInput, find
+from noisyfl.core.options import BadInput, find, within
 from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data import noisy_partition
@@ -43,7 +43,7 @@ from noisyfl.experiments.comparison_runs import (
     train_comparison,
     worth_of,
 )
-from noisyfl.experiments.config import check_file, load_config, published_files
+from noisyfl.experiments.config import check_device, check_file, load_config, published_files
 from noisyfl.experiments.places import Places
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
@@ -66,21 +66,21 @@ Folders = str | Path | Sequence[str | Path]
 """One folder, or several that are searched in turn."""
 
 
-def plan(scale: str | Path, results: str | Path = "results") -> Plan:
+def plan(scale: str | Path, results: str | Path | None = None) -> Plan:
     """What a scale asks for: its tables and figures, and the spec of each run by id.
 
     Args:
         scale: its name, or its file.
-        results: the folder of all artifacts.
+        results: the folder of all artifacts; None: as the scale's file says.
 
     Raises:
         BadInput: something is wrong with the scale or its experiments.
     """
-    return read_plan(named_scale(scale), Path(results))
+    return read_plan(named_scale(scale), Path(results) if results is not None else None)
 
 
 def load_table(
-    name: str, scale: str | Path = "reduced", results: str | Path = "results"
+    name: str, scale: str | Path = "reduced", results: str | Path | None = None
 ) -> pd.DataFrame:
     """A table of the existing runs, one row per table, row, column and run.
 
@@ -90,7 +90,8 @@ def load_table(
     Args:
         name: ``<experiment>/<table>``, such as ``fednoil/table1``.
         scale: its name, or its file.
-        results: the folder of all artifacts; runs that it lacks are taken from the tracked ones.
+        results: the folder of all artifacts; None: as the scale's file says. Runs that it lacks are
+            taken from the tracked ones.
 
     Raises:
         BadInput: there is no such scale or table, or none of its runs exists.
@@ -104,7 +105,9 @@ def load_table(
     return _frame(finished, table)
 
 
-def load_cells(scale: str | Path = "reduced", results: str | Path = "results") -> pd.DataFrame:
+def load_cells(
+    scale: str | Path = "reduced", results: str | Path | None = None
+) -> pd.DataFrame:
     """Every published number, with ours from existing runs: ``cells.csv`` as a frame.
 
     Args:
@@ -126,7 +129,7 @@ def load_run(run: str, results: str | Path = "results") -> Run:
 
     Args:
         run: its id.
-        results: see :func:`load_table`.
+        results: the folder of all artifacts; the tracked ones are looked at, too.
 
     Raises:
         BadInput: it is not there.
@@ -140,7 +143,7 @@ def load_model(run: str, results: str | Path = "results") -> FinalModel:
 
     Args:
         run: its id.
-        results: see :func:`load_table`.
+        results: the folder of all artifacts; the tracked ones are looked at, too.
 
     Raises:
         BadInput: there is no such run, or it has kept no model (``train(spec, keep_model=True)``).
@@ -214,7 +217,7 @@ def train(
         canonical = canonical_run(spec, "spec", places.own)
     run = identity(canonical)
     job = places.job(canonical, keep_models=keep_model)
-    if not job.run_files.whole():
+    if places.find(run) is None:
         make_inputs(job, places.own)
         outcome = job.run(echo=echo)
         if outcome.error is not None:
@@ -222,8 +225,8 @@ def train(
     trained = load_run(run, results)
     if trained.diverged:
         _warn_of_divergence(describe_run(canonical), len(trained.rounds["round"]))
-    elif keep_model and not job.run_files.model.exists():
-        warnings.warn(f"{job.run_files.model}: {NO_MODEL}", stacklevel=2)
+    elif keep_model and not trained.files.model.exists():
+        warnings.warn(f"{trained.files.model}: {NO_MODEL}", stacklevel=2)
     return trained
 
 
@@ -271,7 +274,7 @@ def compare(
         The columns of :mod:`noisyfl.analysis.compared`, one row per run.
 
     Warns:
-        UserWarning: a run diverged.
+        UserWarning: a run diverged, or something is odd about the setting or the data.
 
     Raises:
         BadInput: something is wrong with what was given.
@@ -279,6 +282,8 @@ def compare(
     """
     places = _places(results, data, download, device, jobs, plugins)
     wanted = read_comparison(methods, setting, places.own, seeds, like, scale)
+    for remark in wanted.remarks():
+        warnings.warn(remark, stacklevel=2)
     first = choose_first(wanted, choose_on, "choose_on")
     if save is not None:
         check_target(Path(save))
@@ -393,6 +398,8 @@ def _places(
     if isinstance(plugins, str):
         raise BadInput(f"plugins: got {plugins!r}, expected a list of files")
     load_plugins(plugins)
+    with within("device"):
+        check_device(device)
     return Places(Path(results), _folders(data), download, device, jobs)
 
 
@@ -406,11 +413,12 @@ def _folders(data: Folders) -> list[Path]:
     return folders
 
 
-def _finished(scale: str | Path, results: str | Path) -> Scale:
+def _finished(scale: str | Path, results: str | Path | None) -> Scale:
     """A scale without what its tables lack."""
     file = named_scale(scale)
-    here = {"results": Path(results), "train_missing": False}
-    config = load_config(file).model_copy(update=here)
+    given = load_config(file)
+    here = {"results": given.results if results is None else Path(results)}
+    config = given.model_copy(update={**here, "train_missing": False})
     found = PlanFile(config, str(file)).plan(lambda line: print(line, file=sys.stderr))
     return Scale(config, found, REPRODUCED)
 

@@ -5,6 +5,7 @@ import io
 import pickle
 import struct
 import zipfile
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -176,3 +177,21 @@ def test_headers_are_checked_before_memory_is_allocated(tmp_path, header, versio
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
         file.writestr("x.npy", content)
     refused(tmp_path, "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        (range(40), ""),
+        (np.random.default_rng(0).permutation(40), ""),
+        ([0, *range(39)], "'sample' does not have each number from 0 to 39 once"),
+        (range(1, 41), "'sample' does not have each number from 0 to 39 once"),
+        (range(39), "'sample' does not have each number from 0 to 39 once"),
+    ],
+)
+def test_rows_are_of_the_samples_whose_numbers_they_have(tmp_path, numbers, message):
+    rows = "".join(f"{number},{LABELS[number % 40]}\n" for number in numbers)
+    (tmp_path / "labels.csv").write_text(f"sample,mine\n{rows}")
+    with pytest.raises(BadInput, match=message) if message else nullcontext():
+        labels, _ = load_columns("labels.csv", "mine", FACTS, tmp_path)
+        assert labels.tolist() == LABELS.tolist()

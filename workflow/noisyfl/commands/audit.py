@@ -67,7 +67,8 @@ def audit_labels(
     if found.scores:
         scores = ", ".join(f"{name} {score:.1%}" for name, score in found.scores.items())
         print(f"Compared with the true labels, which are known here: {scores}")
-    print(f"wrote {to}/samples.csv, clients.csv, classes.csv (and .parquet), and {to}/index.html")
+    tables = "samples.csv, clients.csv, classes.csv (and .parquet), labels.csv"
+    print(f"wrote {to}/{tables}, and {to}/index.html")
 
 
 NAMES = {**FLAGS, "methods": "--method"}

@@ -15,6 +15,9 @@ from noisyfl.data.datasets.requested import shortened
 COLUMN = "image"
 """The column of a file of labels or clients that names images."""
 
+SAMPLE = "sample"
+"""The column of such a file that has their numbers."""
+
 _SEVERAL, _UNKNOWN = -2, -3
 
 

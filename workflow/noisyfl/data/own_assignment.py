@@ -11,7 +11,7 @@ from noisyfl.core.options import BadInput, within
 from noisyfl.data.datasets.classes import check_spelling
 from noisyfl.data.datasets.dataset import Dataset
 from noisyfl.data.datasets.requested import shortened
-from noisyfl.data.image_names import COLUMN, ImageNames
+from noisyfl.data.image_names import COLUMN, SAMPLE, ImageNames
 from noisyfl.data.own_table import OwnTable
 from noisyfl.data.roots import Roots, located
 
@@ -120,11 +120,11 @@ def _samples(
     if of_file is not None:
         return np.flatnonzero(of_file >= 0), of_file[of_file >= 0], kept
     images = table.texts(COLUMN)
-    if known is not None and images is not None and "sample" not in table.names:
+    if known is not None and images is not None and SAMPLE not in table.names:
         with within("path"):
             found = known.samples(images, str(table.path))
         return np.flatnonzero(found >= 0), found[found >= 0], kept
-    sample = _numbers(table, "sample")
+    sample = _numbers(table, SAMPLE)
     if known is not None and images is not None:
         for row, (number, image) in enumerate(zip(sample, images, strict=True)):
             if 0 <= number < len(kept) and not known.fits(number, image):

@@ -97,7 +97,22 @@ class Audit:
             with replacing(folder / f"{name}.csv") as draft:
                 table.to_csv(draft, index=False)
             write_frame(folder / f"{name}.parquet", table)
+        with replacing(folder / "labels.csv") as draft:
+            self.labels.to_csv(draft, index=False)
         write_pages(folder, *frames, self.names, self.picture, self.about)
+
+    @property
+    def labels(self) -> pd.DataFrame:
+        """Every training sample once, in the dataset's order, with its ``corrected_label``: that of
+        the dataset if it is on no client. The label noise ``file`` reads this table.
+        """
+        names = np.array(self.part.facts.classes, dtype=object)[self.part.labels]
+        corrected = self.samples.set_index("sample")["corrected_label"]
+        found = pd.DataFrame({"sample": range(len(names)), "corrected_label": names})
+        if self.part.facts.own is not None:
+            found.insert(1, "image", self.names)
+        found["corrected_label"] = found["sample"].map(corrected).fillna(found["corrected_label"])
+        return found
 
     @property
     def about(self) -> list[str]:

@@ -304,7 +304,7 @@ def _like(
             "'fedcorr/table2:ρ=0.6 τ=0.5'"
         )
     name, table, column = found.groups()
-    file = named_scale(scale)
+    file = named_scale(scale, called("scale"))
     config = load_config(file)
     load_plugins(config.plugins)
     path = find(experiment_files(config), name, "experiment", called("like"))
@@ -315,7 +315,8 @@ def _like(
         column = columns[0]
     if column not in columns:
         got = "no column" if column is None else repr(column)
-        raise BadInput(f"{called('like')}: got {got}, expected one of {', '.join(columns)}")
+        known = ", ".join(map(repr, columns))
+        raise BadInput(f"{called('like')}: got {got}, expected one of {known}")
     filled = []
     for row in rows:
         raw = expansion.raw_run(table, column, row.method)

@@ -216,7 +216,8 @@ class Expansion:
         if not column.has_runs:
             return (), False
         name = row.setting or column.setting or setting
-        paper = self._setting(name, where, column.overrides, row.overrides)
+        place = row.place if row.setting else column.place if column.setting else where
+        paper = self._setting(name, place, column.overrides, row.overrides)
         method, options = row.method_in.get(name, row.method), column.method or {}
         place = f"{row.place}, column {column.name!r}"
         specs = self.specs.of(self.part, paper, method, seeds, place, options)

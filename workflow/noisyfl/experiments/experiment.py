@@ -79,6 +79,13 @@ class Column(RowOrColumn):
 
     def verify(self, context: Mapping[str, Any]) -> None:
         """Raise :class:`BadInput` if a column without runs says what its runs are."""
+        if self.mean_of and self.average_rank:
+            raise BadInput("got true beside mean_of, expected one of them", "average_rank")
+        if named := {"name", "parts"} & self.method.keys():
+            raise BadInput(
+                f"got {named.pop()!r}, expected options that are added to the rows' methods",
+                "method",
+            )
         computed = "mean_of" if self.mean_of else "average_rank" if self.average_rank else ""
         runs = {"with": self.with_.as_given(), "setting": self.setting, "method": self.method}
         for key, value in runs.items():

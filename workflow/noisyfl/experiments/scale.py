@@ -10,7 +10,7 @@ from typing import Any
 
 from noisyfl.analysis.names import BASELINE
 from noisyfl.core.artifacts import Results, RunFiles
-from noisyfl.core.options import find
+from noisyfl.core.options import BadInput, find
 from noisyfl.core.tracked import find_partition
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.experiments.config import RULES, Configuration
@@ -105,10 +105,12 @@ class Scale:
         for plan in (self.plan, *self._other_plans):
             if name in plan.runs or name in plan.partitions:
                 return plan
-        if self._plan_with is None:
-            return self.plan
-        self._other_plans.append(self._plan_with(name))
-        return self._other_plans[-1]
+        if self._plan_with is not None:
+            found = self._plan_with(name)
+            if name in found.runs or name in found.partitions:
+                self._other_plans.append(found)
+                return found
+        raise BadInput(f"the scale {self.plan.scale} has no run and no noisy partition {name}")
 
     def _partition_of(self, run: str) -> str:
         return self._plan_of(run).facts[run].partition

@@ -12,26 +12,32 @@ from noisyfl.core.options import BadInput, find
 from noisyfl.core.places import ROOT
 
 
-def named_scale(name: str | Path) -> Path:
-    """The file of a scale, by its name or its path."""
+def named_scale(name: str | Path, where: str = "scale") -> Path:
+    """The file of a scale, by its name or its path; ``where`` is what errors call the name."""
     path = Path(name)
-    return path if path.suffix in (".yaml", ".yml") else scale_file(path.name, ROOT / "config")
+    is_file = path.suffix in (".yaml", ".yml")
+    return path if is_file else scale_file(path.name, ROOT / "config", where)
 
 
-def scale_file(name: str | None, folder: Path) -> Path:
+def scale_file(name: str | None, folder: Path, where: str = "--config scale") -> Path:
     """The file in a folder that has the scale of that name; the default scale's for no name.
 
     Raises:
-        BadInput: no file has that scale, or the file cannot be read; Snakemake, which reads it
-            next, would end in a traceback.
+        BadInput: no file has that scale, or two have it, or the file cannot be read; Snakemake,
+            which reads it next, would end in a traceback.
     """
     known = {}
     for path in sorted(folder.glob("*.yaml")):
         scale = re.search(r"^scale: *[\"']?(\w+)", path.read_text(errors="replace"), re.MULTILINE)
+        if scale and scale[1] in known:
+            raise BadInput(
+                f"scale: {scale[1]!r} is the scale of {known[scale[1]]} and of {path}, expected a "
+                "name of its own for each"
+            )
         if scale:
             known[scale[1]] = path
     default = folder / "config.yaml"
-    file = default if name is None else find(known, str(name), "scale", "--config scale")
+    file = default if name is None else find(known, str(name), "scale", where)
     read_yaml(file)
     return file
 

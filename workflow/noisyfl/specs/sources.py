@@ -26,8 +26,8 @@ COMPUTING = (
 DIGESTS = PACKAGE / "methods" / "digests.json"
 """The digests of the methods' code, as they were when it was last confirmed (``make digests``)."""
 
-PAGE_SUBPACKAGES = ("analysis", "claims", "explorer", "figures", "pages")
-"""The subpackages that make pages and figures."""
+PAGE_SUBPACKAGES = ("analysis", "claims", "explorer", "figures", "pages", "specs")
+"""The subpackages that make pages and figures, and what these say of specs."""
 
 PAGE_SUFFIXES = (".css", ".jinja", ".js", ".py")
 """The file name endings of what makes pages and figures."""

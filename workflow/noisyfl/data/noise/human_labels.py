@@ -18,7 +18,7 @@ from noisyfl.core.options import BadInput, did_you_mean, within
 from noisyfl.data.datasets.classes import numbers_of
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.validation import ENDING, divided
-from noisyfl.data.image_names import COLUMN, ImageNames
+from noisyfl.data.image_names import COLUMN, SAMPLE, ImageNames
 from noisyfl.data.own_table import OwnTable
 from noisyfl.data.roots import Roots, each, places_of
 
@@ -104,16 +104,33 @@ def _rows(
     """
     images = table.texts(COLUMN)
     known = names() if dataset.own is not None else None
+    with within("file"):
+        if known is not None and table.count:
+            of_file = known.of_file(table.path, table.count)
+            if of_file is not None:
+                return known.rows_among(of_file, str(table.path)), None
+        if known is not None and images is not None:
+            return known.rows_of(images, str(table.path)), None
+        size = dataset.task_size if known is None else len(known.rows)
+        rows = _numbered(table, size) if SAMPLE in table.names else None
     if known is None:
-        return None, dataset.task_size
-    with within("file"):
-        of_file = known.of_file(table.path, count) if (count := table.count) else None
-        if of_file is not None:
-            return known.rows_among(of_file, str(table.path)), None
-    if images is None:
-        return np.flatnonzero(known.rows >= 0), len(known.rows)
-    with within("file"):
-        return known.rows_of(images, str(table.path)), None
+        return rows, size
+    kept = np.flatnonzero(known.rows >= 0)
+    return kept if rows is None else rows[kept], size
+
+
+def _numbered(table: OwnTable, size: int) -> np.ndarray:
+    """The row of each sample, int64 [size], by a column of their numbers; :class:`BadInput` unless
+    each is there once.
+    """
+    numbers = table.labels(SAMPLE, "file")
+    rows = {number: row for row, number in enumerate(numbers)}
+    if len(numbers) != size or rows.keys() != {*range(size)}:
+        raise BadInput(
+            f"{table.path}: {SAMPLE!r} does not have each number from 0 to {size - 1} once, of the "
+            f"{size:,} training samples; an audit's labels.csv has"
+        )
+    return np.array([rows[number] for number in range(size)])
 
 
 def check_order(clean: np.ndarray, true: np.ndarray, where: Path | str, dataset: str) -> None:
