@@ -163,8 +163,7 @@ def test_a_device_that_there_is_not_and_remarks_are_told_before_training(tmp_pat
         noisyfl.compare(["fedcorr"], rounds=2, seeds=1, clients=4, **given)
 
 
-def test_results_are_where_the_scale_says(tmp_path, trained, monkeypatch):
-    _, run = trained
+def test_results_are_where_the_scale_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.yaml").write_text(f"{SMALL}results: here\n")
     assert noisyfl.plan("s.yaml").scale == "small"

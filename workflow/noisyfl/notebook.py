@@ -105,9 +105,7 @@ def load_table(
     return _frame(finished, table)
 
 
-def load_cells(
-    scale: str | Path = "reduced", results: str | Path | None = None
-) -> pd.DataFrame:
+def load_cells(scale: str | Path = "reduced", results: str | Path | None = None) -> pd.DataFrame:
     """Every published number, with ours from existing runs: ``cells.csv`` as a frame.
 
     Args:

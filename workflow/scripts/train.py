@@ -1,5 +1,6 @@
 """Rule train: one run."""
 
+import gc
 import json
 import os
 import signal
@@ -31,13 +32,17 @@ def end_on_ctrl_c(*_: object) -> None:
 
 def train() -> None:
     """Train the run of the rule's parameters, and exit with 1 if it is not complete then."""
-    # Imported only when signals are handled, since torch takes seconds.
+    # Imported only when signals are handled, since torch takes seconds: a third more if Python
+    # looks for garbage meanwhile, and once more at the end.
+    gc.disable()
     from noisyfl.core import plugins
     from noisyfl.core.log import log_to
     from noisyfl.core.options import BadInput
     from noisyfl.experiments.config import check_config
     from noisyfl.runs.job import TrainingJob
 
+    gc.freeze()
+    gc.enable()
     config = check_config(snakemake.config, "config")
     with log_to(Path(snakemake.log[0])) as log:
         try:

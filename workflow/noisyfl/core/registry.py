@@ -237,6 +237,11 @@ def check_hooks(cls: type, bases: Sequence[type], of: str) -> None:
     for base in sorted(bases, key=lambda base: issubclass(cls, base)):  # its own base wins
         for name, hook in _public_functions(base):
             hooks[name], base_of[name] = hook, base
+    for name in getattr(cls, "model_fields", {}):
+        if name in hooks:
+            raise BadInput(
+                f"{of}got an option {name!r}, which is the name of a hook; expected another name"
+            )
     for name, function in vars(cls).items():
         if not inspect.isfunction(function) or name[0] == "_":
             continue

@@ -26,7 +26,7 @@ def scale_file(name: str | None, folder: Path, where: str = "--config scale") ->
         BadInput: no file has that scale, or two have it, or the file cannot be read; Snakemake,
             which reads it next, would end in a traceback.
     """
-    known = {}
+    known: dict[str, Path] = {}
     for path in sorted(folder.glob("*.yaml")):
         scale = re.search(r"^scale: *[\"']?(\w+)", path.read_text(errors="replace"), re.MULTILINE)
         if scale and scale[1] in known:

@@ -114,7 +114,7 @@ def build_model(
     classes: int,
     seed: int,
     network: int = 0,
-    files: WeightFiles = CACHE_ONLY,
+    files: WeightFiles | None = CACHE_ONLY,
 ) -> nn.Module:
     """A freshly initialised model on the CPU.
 
@@ -127,7 +127,8 @@ def build_model(
     Args:
         shape: of an image: height, width, channels.
         network: the number of the network, for methods that train several.
-        files: where published weights are looked for, if the model starts from them.
+        files: where published weights are looked for, if the model starts from them; None: it does
+            not, as its weights are set by whoever asks.
 
     Raises:
         BadInput: unknown model or option, images that the model cannot take, or published weights
@@ -140,5 +141,6 @@ def build_model(
         # Not torch.manual_seed, which reseeds every GPU as well.
         torch.default_generator.manual_seed(torch_seed(seed, "model", network))
         module = model.build(shape, classes)
-    model.pretrain(module, files)
+    if files is not None:
+        model.pretrain(module, files)
     return module

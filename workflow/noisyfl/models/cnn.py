@@ -9,9 +9,24 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from noisyfl.models.model import MODELS, BodyNet, Model, Shape
+
+
+class HalvingPool(nn.MaxPool2d):
+    """Max-pooling over 2x2 pixels. Without a gradient, maxima of slices are several times as fast
+    on a CPU as torch's own function, and equal.
+    """
+
+    def forward(self, images: Tensor) -> Tensor:
+        """[n, channels, height // 2, width // 2]."""
+        if torch.is_grad_enabled() or images.device.type != "cpu":
+            return super().forward(images)
+        height, width = (size // 2 * 2 for size in images.shape[2:])
+        rows = torch.maximum(images[:, :, 0:height:2], images[:, :, 1:height:2])
+        return torch.maximum(rows[..., 0:width:2], rows[..., 1:width:2])
 
 
 @MODELS.register("cnn")
@@ -25,10 +40,10 @@ class Cnn(Model):
         height, width, channels = shape
         body = nn.Sequential(
             nn.Conv2d(channels, 16, 3, padding=1),
-            nn.MaxPool2d(2),
+            HalvingPool(2),
             nn.ReLU(inplace=True),
             nn.Conv2d(16, 32, 3, padding=1),
-            nn.MaxPool2d(2),
+            HalvingPool(2),
             nn.ReLU(inplace=True),
             nn.Flatten(),
             nn.Linear(32 * (height // 4) * (width // 4), 64),
@@ -53,10 +68,10 @@ class Cnn2Conv(Model):
         height, width, channels = shape
         body = nn.Sequential(
             nn.Conv2d(channels, 32, 5, padding=2),
-            nn.MaxPool2d(2),
+            HalvingPool(2),
             nn.ReLU(inplace=True),
             nn.Conv2d(32, 64, 5, padding=2),
-            nn.MaxPool2d(2),
+            HalvingPool(2),
             nn.ReLU(inplace=True),
             nn.Flatten(),
         )
@@ -70,7 +85,7 @@ def _four_convolutions(shape: Shape, widths: tuple[int, ...], classes: int) -> B
         layers += [
             nn.Conv2d(inputs, outputs, 3, padding=1),
             nn.BatchNorm2d(outputs, track_running_stats=False),
-            nn.MaxPool2d(2),
+            HalvingPool(2),
             nn.ReLU(inplace=True),
         ]
     body = nn.Sequential(*layers, nn.Flatten())
@@ -154,7 +169,7 @@ class Cnn9(Model):
                 *convolution(width, width, 1),
                 activation(),
                 *convolution(width, width, 1),
-                nn.MaxPool2d(2),
+                HalvingPool(2),
                 activation(),
                 nn.Dropout2d(0.25),
             ]

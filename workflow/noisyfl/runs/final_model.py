@@ -78,11 +78,9 @@ class FinalModel(nn.Module):
         super().__init__()
         numbers = {int(name.partition(".")[0]) for name in weights}
         shape, classes, model = tuple(facts["shape"]), len(facts["classes"]), facts["model"]
-        if "pretrained" in model:  # the kept weights take the place of published ones
-            model = {**model, "pretrained": "none"}
         self.facts = facts
-        self.networks = Networks(
-            build_model(model, shape, classes, 0, number) for number in sorted(numbers)
+        self.networks = Networks(  # whose weights take the place of published ones
+            build_model(model, shape, classes, 0, number, files=None) for number in sorted(numbers)
         )
         self.networks.load_state_dict(weights)
         self.eval()

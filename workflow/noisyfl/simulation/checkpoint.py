@@ -15,9 +15,10 @@ from zipfile import ZipFile
 import torch
 from torch import Tensor
 from torch.types import Storage
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from noisyfl.core.artifacts import is_transient, replacing, why_not_loaded
+from noisyfl.core.options import BadInput
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.graphs import signature
 
@@ -32,6 +33,14 @@ class Interrupted(BaseException):
 
 OF_THE_STATE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What a method raises if what it keeps between rounds is not what it wrote."""
+
+PLACES = {
+    "weights": "federation.weights",
+    "state": "federation.state",
+    "labels": "client.labels",
+    "client_states": "client.state",
+}
+"""What a checkpoint calls the tensors that outlive a round, and where a method finds them."""
 
 SHARE = 0.05
 """The largest share of a run's time spent on writing checkpoints, however large they are."""
@@ -117,6 +126,7 @@ class Checkpoint:
         if records.ledger is not None:
             records.ledger.state = content["ledger"]
         rounds = self.rounds_saved = self._restored = content["rounds"]
+        federation.round = max(0, rounds - 1)
         self.earlier = content["earlier"]
         if content["machine"] == self.machine:
             return rounds, f"resuming after round {rounds}"
@@ -142,13 +152,22 @@ class Checkpoint:
 
         Raises:
             Interrupted: the run was asked to end.
+            BadInput: the method has written in place to a tensor from before the round.
         """
         before = self._content(rounds, federation)
+        versions = _versions(before)
         try:
             self._in_round = True
             if self._asked_to_end:
                 raise Interrupted
             yield
+            for name, found in _versions(before).items():
+                if found != versions[name]:
+                    raise BadInput(
+                        f"the method has written in place to a tensor of {PLACES[name]} in round "
+                        f"{rounds + 1}, expected a new tensor in its place, such as "
+                        "torch.where(mask, new, old)"
+                    )
         except Interrupted:
             self._in_round = False
             if rounds > self.rounds_saved:
@@ -289,6 +308,15 @@ def check_fit(content: Mapping[str, Any], federation: Federation, total: int) ->
         raise ValueError("its labels are those of other clients")
 
 
+def _versions(content: Mapping[str, Any]) -> dict[str, list[int]]:
+    """How often each tensor that outlives a round has been written to in place."""
+    leaves = {name: tree_leaves(content[name]) for name in PLACES}
+    return {
+        name: [leaf._version for leaf in found if isinstance(leaf, Tensor)]
+        for name, found in leaves.items()
+    }
+
+
 def _on_device(content: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """What a checkpoint holds. If it was written on a CPU and the run is on a GPU, its tensors are
     moved there, but for the ledger's; in a GPU's checkpoint, those on the host belong there.
@@ -300,8 +328,7 @@ def _on_device(content: dict[str, Any], device: torch.device) -> dict[str, Any]:
     def move(value: Tensor) -> Tensor:
         return value.to(device)
 
-    kept = ("weights", "state", "labels", "client_states")
-    return content | {name: tree_map_only(Tensor, move, content[name]) for name in kept}
+    return content | {name: tree_map_only(Tensor, move, content[name]) for name in PLACES}
 
 
 def _of_the_gpu(error: Exception) -> bool:

@@ -7,8 +7,10 @@ checkpoints save.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -228,76 +230,19 @@ class ClientSideWrapper(ClientSide):
 
     side: ClientSide
 
-    @property
-    def networks(self) -> int:  # type: ignore[override]
-        """The wrapped side's."""
-        return self.side.networks
 
-    @property
-    def by_sample(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The wrapped side's."""
-        return self.side.by_sample
+def _passed_on(name: str) -> Callable[..., Any]:
+    def call(self: ClientSideWrapper, *given: Any) -> Any:
+        return getattr(self.side, name)(*given)
 
-    @property
-    def predicts_by_features(self) -> bool:  # type: ignore[override]
-        """The wrapped side's."""
-        return self.side.predicts_by_features
+    return call
 
-    def stage_starts(self, federation: Federation) -> dict[str, int]:
-        """The wrapped side's."""
-        return self.side.stage_starts(federation)
 
-    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
-        """The wrapped side's."""
-        self.side.before_round(round, participants, federation)
-
-    def received(self, client: Client, weights: Weights, federation: Federation) -> Weights:
-        """The wrapped side's."""
-        return self.side.received(client, weights, federation)
-
-    def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
-        """The wrapped side's."""
-        return self.side.local_schedule(round, schedule)
-
-    def epochs_of_round(self, round: int, schedule: Schedule) -> int:
-        """The wrapped side's."""
-        return self.side.epochs_of_round(round, schedule)
-
-    def memory(self, client: Client, federation: Federation) -> Memory:
-        """The wrapped side's."""
-        return self.side.memory(client, federation)
-
-    def positions(self, client: Client) -> np.ndarray:
-        """The wrapped side's."""
-        return self.side.positions(client)
-
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """The wrapped side's."""
-        return self.side.epoch(client, turn)
-
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
-        """The wrapped side's."""
-        return self.side.loss(model, batch)
-
-    def losses(self, logits: Tensor, target: Tensor) -> Tensor:
-        """The wrapped side's."""
-        return self.side.losses(logits, target)
-
-    def size(self, client: Client) -> float:
-        """The wrapped side's."""
-        return self.side.size(client)
-
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """The wrapped side's."""
-        self.side.after_updates(round, updates, federation)
-
-    def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
-        """The wrapped side's."""
-        return self.side.predict(outputs, client)
-
-    def centroids(self, federation: Federation) -> Tensor | None:
-        """The wrapped side's."""
-        return self.side.centroids(federation)
+for _name in (*vars(ClientSide), "stage_starts"):
+    if inspect.isfunction(getattr(ClientSide, _name)) and _name[0] != "_":
+        setattr(ClientSideWrapper, _name, _passed_on(_name))
+for _name in ("networks", "by_sample", "predicts_by_features"):
+    setattr(ClientSideWrapper, _name, property(attrgetter(f"side.{_name}")))
 
 
 def epoch_of(side: ClientSide, client: Client, turn: Turn, fewest: int = 1) -> Epoch:
@@ -314,7 +259,7 @@ def epoch_of(side: ClientSide, client: Client, turn: Turn, fewest: int = 1) -> E
             f"{len(client)} samples"
         )
     taken = [number for number, step in enumerate(epoch.steps) if len(step) >= fewest]
-    if fewest > 1 and len(taken) < len(epoch.steps):
+    if len(taken) < len(epoch.steps):
         steps = [epoch.steps[number] for number in taken]
         extras = {
             name: [values[number] for number in taken] for name, values in epoch.extras.items()

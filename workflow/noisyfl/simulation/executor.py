@@ -92,7 +92,7 @@ class LoopExecutor:
         memory = {name: value.to(self.device, copy=True) for name, value in task.memory.items()}
         losses = []
         for number in range(schedule.local_epochs):
-            turn = self._turn(self.networks, model, task, round, stage, number)
+            turn = self._turn(self.networks, model, task, schedule, round, stage, number)
             epoch = epoch_of(side, client, turn, self.networks.fewest)
             if epoch.fresh_momentum:
                 optimizer.reset(schedule)
@@ -114,7 +114,14 @@ class LoopExecutor:
         )
 
     def _turn(
-        self, networks: Networks, model: LocalModel, task: Task, round: int, stage: str, number: int
+        self,
+        networks: Networks,
+        model: LocalModel,
+        task: Task,
+        schedule: Schedule,
+        round: int,
+        stage: str,
+        number: int,
     ) -> Turn:
         client = task.client
 
@@ -126,7 +133,7 @@ class LoopExecutor:
             networks.train()
             return answer
 
-        size = self.schedule.batch_size
+        size = schedule.batch_size
         turn = Turn(self.seed, round, stage, client.id, number, size, outputs, task.repeat)
         return turn
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from noisyfl.data.augmentation.augment import View
 from noisyfl.simulation.client_side import ClientSide, Turn, epoch_of
@@ -76,8 +76,8 @@ class FastExecutor(LoopExecutor):
             channels_last = schedule.precision != "float32" if on_gpu else not small
         if channels_last:
             networks.lay_out_channels_last()
-        # Dropout draws from the device's only generator, so clients with it train one at a time.
-        alone = large or has_dropout(networks)
+        # Clients whose steps draw from the device's only generator train one at a time.
+        alone = large or draws_numbers(networks, view.shape)
         self._most_slots = 1 if alone else (slots or (STREAM_SLOTS if on_gpu else 1))
         self._slots = [self._new_slot(networks)]
         self._longest = 1
@@ -160,7 +160,9 @@ class FastExecutor(LoopExecutor):
                 slot.start(task, schedule, side, self._longest)
             for number in range(schedule.local_epochs):
                 with slot.entered():
-                    turn = self._turn(slot.networks, slot.model, task, round, stage, number)
+                    turn = self._turn(
+                        slot.networks, slot.model, task, schedule, round, stage, number
+                    )
                     epoch = epoch_of(side, client, turn, self.networks.fewest)
                     if epoch.fresh_momentum:
                         slot.forget_momentum()
@@ -284,6 +286,18 @@ def step_ranges(sizes: list[int], most: int) -> Iterator[tuple[int, int]]:
     yield first, last
 
 
-def has_dropout(networks: nn.Module) -> bool:
-    """Whether the model has dropout, which draws from the device's only generator."""
-    return any(isinstance(module, nn.Dropout | nn.Dropout2d) for module in networks.modules())
+def draws_numbers(networks: Networks, shape: Sequence[int]) -> bool:
+    """Whether training draws random numbers, as dropout does, from the device's only generator.
+
+    Args:
+        shape: of an image: height, width, channels.
+    """
+    height, width, channels = shape
+    device = next(networks.parameters()).device
+    on_gpu = device.type == "cuda"
+    state = torch.cuda.get_rng_state if on_gpu else torch.get_rng_state
+    trial = copy.deepcopy(networks).train()
+    with torch.random.fork_rng(devices=[device] if on_gpu else []), torch.no_grad():
+        before = state()
+        trial.outputs(torch.zeros(2, channels, height, width, device=device), 0, "float32")
+        return not torch.equal(before, state())

@@ -23,7 +23,7 @@ from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.updates import Task, Update
 from noisyfl.simulation.weights import Weights
 
-PARTICIPANTS = "participants"
+PARTICIPANTS = "noisyfl.participants"
 """The key, in the federation's state, of the ids of the last round's participants."""
 
 One = TypeVar("One", Client, Task | Update)

@@ -94,15 +94,16 @@ def simulate(
             )
         left, spent = left - counted, spent + counted
         elapsed = time.perf_counter() - begun
+        seconds_left = left * elapsed / max(spent, 1)
         accuracy = evaluation["test_accuracy"]
         measured = "not evaluated" if math.isnan(accuracy) else f"{100 * accuracy:.2f} %"
         log(
             f"round {round + 1}/{total} ({federation.records.rounds[-1]['stage']})  "
             f"test accuracy {measured}  {(round + 1 - start) / elapsed:.3g} rounds/s  "
-            f"{left * elapsed / spent:.0f} s left"
+            f"{seconds_left:.0f} s left"
         )
         evaluated = None if math.isnan(accuracy) else accuracy
-        report(round + 1, total, left * elapsed / spent, evaluated)
+        report(round + 1, total, seconds_left, evaluated)
         if not finite:
             log(f"diverged in round {round + 1}: the global model is not finite")
             return "diverged"

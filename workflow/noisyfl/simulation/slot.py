@@ -126,7 +126,8 @@ class StreamSlot:
                 name: torch.zeros(shape, dtype=memory[name].dtype, device=self._device)
                 for name, shape in shapes.items()
             }
-        self.memory = self._memories[kind]
+        # A copy, as a loss may put other tensors into it.
+        self.memory = dict(self._memories[kind])
         for name, value in memory.items():
             # What a method keeps on the host is fetched while the host goes on.
             self._client_part(name, value).copy_(value, non_blocking=True)
