@@ -316,7 +316,7 @@ def test_a_client_side_behind_fedavg_is_that_method_alone(alone):
     ("text", "words"),
     [
         ("fedprox+oracle", "fedprox has no server side that another method could use"),
-        ("krum+scaffold", "scaffold is a client side and a server side that need each other"),
+        ("krum+scaffold", "scaffold has a server side of its own, and krum has one, too"),
         ("fedcorr+coteaching", "a method added to fedcorr needs a server side, and coteaching"),
         ("scaffold+dividemix", "nothing can be added to it"),
         ("fedavg+fedprx", "no method is called 'fedprx'; did you mean"),

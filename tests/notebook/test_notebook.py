@@ -183,15 +183,15 @@ def test_a_dataset_in_place_of_the_folder_of_data_files_is_named():
             noisyfl.compare(["fedavg"], data=name)
 
 
-def test_whoever_asks_too_late_for_a_model_is_told(trained, tmp_path):
+def test_a_run_without_a_model_is_trained_once_more_for_it(trained, tmp_path):
     _, run = trained
     results = tmp_path / "results"
     shutil.copytree(run.files.folder, results / "runs" / run.id)
     (results / "runs" / run.id / run.files.model.name).unlink()
-    with pytest.warns(UserWarning, match=r"no model was saved; .* Train the run again"):
-        noisyfl.train(run.spec, results, tmp_path, keep_model=True)
-    with pytest.raises(BadInput, match=r"no model was saved; .* Train the run again"):
+    with pytest.raises(BadInput, match=r"no model was saved; .* trains it once more"):
         noisyfl.load_model(run.id, results)
+    noisyfl.train(run.spec, results, tmp_path, keep_model=True)
+    assert noisyfl.load_model(run.id, results).facts["run"] == run.id
 
 
 def test_the_notebook_is_stored_with_the_outputs_of_one_execution():

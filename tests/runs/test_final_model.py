@@ -1,5 +1,6 @@
 """The models that runs leave."""
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -36,10 +37,11 @@ def test_a_kept_model_recognises_what_its_run_did(method, kept, data):
     test = read_part(data.data("digits", "test"))
     images = torch.from_numpy(test.images).movedim(-1, 1)
 
-    (example,) = re.findall(r"```python\n(from noisyfl.runs.final_model.*?)```", PAGE, re.DOTALL)
+    (example,) = re.findall(r"```python\n(import noisyfl.*?)```", PAGE, re.DOTALL)
     names = {"images": images}
+    place = f'"{files.folder.name}", results="{files.folder.parent.parent}"'
     with torch.no_grad():
-        exec(example.replace("results/runs/<id>/model.safetensors", str(files.model)), names)
+        exec(example.replace('"<id>"', place), names)
     model, logits = names["model"], names["logits"]
 
     accuracy = (logits.argmax(1).numpy() == test.labels).mean()
@@ -101,3 +103,21 @@ def test_a_model_is_linked_from_the_store(kept, data, tmp_path):
     job = job_in(Results(tmp_path), spec, keep_models=True)
     assert job.run().error is None
     assert job.run_files.model.samefile(Results(tmp_path).stored(identity(spec)).model)
+
+
+def test_a_whole_run_is_trained_once_more_for_its_model_and_stays_as_it_was(data, tmp_path):
+    spec = spec_of("fedavg", seed=5)
+    for path in inputs(spec, data):
+        target = tmp_path / path.relative_to(data.root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(path)
+    job = job_in(Results(tmp_path), spec)
+    assert job.run().error is None
+    files = job.run_files
+    before = {path.name: path.read_bytes() for path in files.all() if path.exists()}
+    asked = dataclasses.replace(job, keep_models=True)
+    assert (job.done, asked.done) == (True, False)
+    assert asked.run().error is None
+    assert asked.done
+    assert {name: (files.folder / name).read_bytes() for name in before} == before
+    assert load_model_file(files.model).facts["run"] == identity(spec)

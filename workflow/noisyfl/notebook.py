@@ -136,16 +136,20 @@ def load_run(run: str, results: str | Path = "results") -> Run:
     return read_run(run, Places(Path(results)).files(run))
 
 
-def load_model(run: str, results: str | Path = "results") -> FinalModel:
+def load_model(
+    run: str, results: str | Path = "results", plugins: Sequence[str] = ()
+) -> FinalModel:
     """The model that a run has kept, a torch module that takes uint8 images, or vectors.
 
     Args:
         run: its id.
         results: the folder of all artifacts; the tracked ones are looked at, too.
+        plugins: files of plugins, such as that of its network.
 
     Raises:
         BadInput: there is no such run, or it has kept no model (``train(spec, keep_model=True)``).
     """
+    load_plugins(plugins)
     path = Places(Path(results)).files(run).model
     if not path.exists():
         raise BadInput(f"{path}: {NO_MODEL}")
@@ -195,8 +199,8 @@ def train(
         data: the folders of data files.
         download: fetch official files that are missing.
         device: ``auto``, ``cpu``, ``cuda``, ...
-        keep_model: also save the final model, which :func:`load_model` reads. An existing run is
-            not trained again for it.
+        keep_model: also save the final model, which :func:`load_model` reads; an existing run
+            without one is trained once more.
         echo: print what happens.
 
     Warns:
@@ -215,7 +219,8 @@ def train(
         canonical = canonical_run(spec, "spec", places.own)
     run = identity(canonical)
     job = places.job(canonical, keep_models=keep_model)
-    if places.find(run) is None:
+    existing = places.find(run)
+    if existing is None or not job.has_all(existing):
         make_inputs(job, places.own)
         outcome = job.run(echo=echo)
         if outcome.error is not None:
@@ -243,6 +248,7 @@ def compare(
     device: str = "auto",
     jobs: int | None = None,
     plugins: Sequence[str] = (),
+    keep_models: bool = False,
     **setting: Any,
 ) -> pd.DataFrame:
     """Train methods in one setting, several runs at once, and return what they reached.
@@ -264,6 +270,7 @@ def compare(
         device: ``auto``, ``cpu``, ``cuda``, ...
         jobs: runs at once; None: one a core, or as many as share the GPUs.
         plugins: files of plugins; those that this process has loaded are known.
+        keep_models: also save the final models; existing runs without one are trained once more.
         setting: ``dataset``, ``clients``, ``partition``, ``label_noise``, ``noise_level`` (or a
             number), ``model``, ``augmentation``, ``normalization``, and options of the schedule,
             such as ``rounds``.
@@ -302,7 +309,7 @@ def compare(
         wanted = wanted.choose(worth_of(frames[0]))
     if save is not None:
         write_scale(wanted, Path(save), places)
-    frames.insert(0, train_comparison(wanted, places, note))
+    frames.insert(0, train_comparison(wanted, places, note, keep_models=keep_models))
     if figure is not None:
         draw_comparison(wanted, places, Path(figure))
     frame = pd.concat(frames, ignore_index=True)

@@ -185,7 +185,8 @@ def resumes(method: Method, data: Results, folder: Path, whole: RunFiles | None 
             others = [c for c in columns if not one[c].equals(found[name][c])]
             raise Failed(
                 f"{name} differs in {', '.join(others)}: keep in `client.state` or "
-                "`federation.state` what outlives a round"
+                "`federation.state` what outlives a round, and draw random numbers from "
+                "`fl.stream` or `turn.random_stream`"
             )
     return f"the same, in {interruptions + 1} pieces of run {identity(spec)}"
 

@@ -54,6 +54,7 @@ def print_comparison(
     figure: Path | None = None,
     save: Path | None = None,
     dry_run: bool = False,
+    keep_models: bool = False,
 ) -> None:
     """Train methods in one setting, several runs at once, and print a table of them.
 
@@ -104,7 +105,7 @@ def print_comparison(
                 print(f"{row.note} on the validation part: {row.name}")
         say_saved()
     with _Display(console, wanted, places, failures) as display:
-        frame = train_comparison(wanted, places, display)
+        frame = train_comparison(wanted, places, display, keep_models=keep_models)
     print(f"\n{display.table(frame)}\n\n{LEGEND}")
     if csv:
         pd.concat([frame, *chosen]).to_csv(csv, index=False, float_format="%.10g")

@@ -36,6 +36,11 @@ SETTING: tuple[tuple[str, str, Any, str, str], ...] = (
     ("--batch-size", "batch_size", int, "N", "samples per local step"),
     ("--learning-rate", "learning_rate", float, "RATE", "learning rate of SGD"),
     ("--momentum", "momentum", float, "SHARE", "momentum of SGD"),
+    ("--weight-decay", "weight_decay", float, "SHARE", "weight decay of SGD"),
+    ("--decay-every", "decay_every", int, "N", "rounds after which the learning rate is divided "
+     "by ten"),
+    ("--clip-norm", "clip_norm", float, "NORM", "maximum norm of the gradient of a step"),
+    ("--evaluate-every", "evaluate_every", int, "N", "rounds between two evaluations"),
 )  # fmt: skip
 """The flags of a run's setting: each with the key, type, metavar and help."""
 
@@ -195,6 +200,11 @@ def parser() -> argparse.ArgumentParser:
         metavar="validation",
         help="choose the best of an option's values on the dataset's validation part, and report "
         "it on the test part",
+    )
+    compare.add_argument(
+        "--keep-models",
+        action="store_true",
+        help="also save the final models; existing runs without one are trained once more",
     )
     compare.add_argument("--csv", type=Path, metavar="FILE", help="write one row per run")
     compare.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")

@@ -7,6 +7,7 @@ The runs are ordinary ones: a scale and an experiment that
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,10 @@ from noisyfl.specs.extent import remarks_of, work_of
 from noisyfl.specs.identity import identity
 from noisyfl.specs.spec import check_part
 from noisyfl.specs.words import component
+
+LEAST_PARTICIPANTS = 4
+"""Clients of a round, or half of all if these are fewer, where nobody says how many: an aggregation
+of one client's model is none, and an audit asks models of rounds without a client."""
 
 DEFAULT_METHODS = ("fedavg", "rofl", "fedcni", "fednoil", "fedcorr", "fedrn")
 """What is compared if nobody says what."""
@@ -85,6 +90,13 @@ class MethodComparison:
         return {identity(spec): spec for specs in self.specs.values() for spec in specs}
 
     @property
+    def clients(self) -> int:
+        """How many clients there are."""
+        spec = next(iter(self.specs.values()))[0]
+        count: int = spec["noisy_partition"]["partition"]["clients"]
+        return count
+
+    @property
     def seeds(self) -> int:
         """How many seeds each row has."""
         return len(next(iter(self.specs.values())))
@@ -95,6 +107,12 @@ class MethodComparison:
         for spec in self.runs.values():
             partition = spec["noisy_partition"]
             found += [*self.own.remarks_on(partition), *remarks_on(partition)]
+            schedule = Schedule(**spec["schedule"])
+            if schedule.participants(self.clients) == 1 < self.clients:
+                found.append(
+                    f"1 of {self.clients} clients takes part in a round (participation "
+                    f"{schedule.participation:g}), so that the server has nothing to aggregate"
+                )
         used = {part["name"] for spec in self.runs.values() for part in parts_of(spec["method"])}
         return list(dict.fromkeys([*found, *self.own.doubts, *edited_methods(used)]))
 
@@ -223,6 +241,11 @@ def read_comparison(
         )
     setting = merge(base, {**options, "schedule": schedule})
     with _naming(called):
+        if like is None and "participation" not in schedule:
+            clients = _comparison(setting, rows[:1], 1, own).clients
+            few = min(LEAST_PARTICIPANTS, math.ceil(clients / 2)) / clients
+            share = max(setting["schedule"]["participation"], few)
+            setting = merge(setting, {"schedule": {"participation": share}})
         return _comparison(setting, rows, seeds or SEEDS, own)
 
 

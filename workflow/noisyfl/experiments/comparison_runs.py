@@ -59,13 +59,18 @@ def worth_of(frame: pd.DataFrame) -> dict[str, float]:
 
 
 def train_comparison(
-    wanted: MethodComparison, places: Places, show: Show, split: str = "test"
+    wanted: MethodComparison,
+    places: Places,
+    show: Show,
+    split: str = "test",
+    keep_models: bool = False,
 ) -> pd.DataFrame:
     """Train the runs of a comparison that are missing, and read all.
 
     Args:
         show: is called at the beginning, and when a run has ended.
         split: what the frame says of the runs.
+        keep_models: also save the final models; existing runs without one are trained once more.
 
     Returns:
         The frame of the runs that there are; those that failed are missing.
@@ -76,10 +81,11 @@ def train_comparison(
     found: dict[str, Run] = {}
     jobs = []
     for run, spec in wanted.runs.items():
-        if files := places.find(run):
+        job = places.job(spec, keep_models=keep_models)
+        if (files := places.find(run)) and job.has_all(files):
             found[run] = read_run(run, files)
         else:
-            jobs.append(places.job(spec))
+            jobs.append(job)
     jobs.sort(key=lambda job: job.spec["seed"])  # so that each row soon has a number
 
     def frame() -> pd.DataFrame:

@@ -26,8 +26,8 @@ from noisyfl.simulation.weights import Weights
 from noisyfl.specs.identity import identity
 
 NO_MODEL = (
-    "no model was saved; --keep-models, keep_models: true or keep_model=True saves one. Train the "
-    "run again, into another results folder"
+    "no model was saved; `noisyfl train SPEC.json --keep-models`, with the run's spec.json, trains "
+    "it once more and saves one, unless the method is tested with its clients' own models"
 )
 """The message about a model that was not saved."""
 

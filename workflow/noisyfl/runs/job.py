@@ -70,8 +70,8 @@ class TrainingJob:
         executor: a name of :data:`noisyfl.runs.train.EXECUTORS`.
         checkpoint_seconds: time between two checkpoints.
         keep_models: also save the final model.
-        keep_labels: also save what the run found about each sample's label; a complete run without
-            this is trained once more for it, and its artifact stays as it is.
+        keep_labels: also save what the run found about each sample's label. A complete run without
+            what it should keep is trained once more for it, and its artifact stays as it is.
         trackers: names of :data:`noisyfl.runs.trackers.TRACKERS`.
         attempt: counts Snakemake's attempts from 1.
     """
@@ -105,12 +105,13 @@ class TrainingJob:
 
     def has_all(self, files: RunFiles) -> bool:
         """Whether these files are complete, with everything that the run should keep; a diverged
-        run keeps no labels.
+        run keeps nothing.
         """
         run = identity(self.spec)
+        lacks_labels = self.keep_labels and not has_labels(run, files)
+        lacks_model = self.keep_models and not files.model.exists()
         return files.whole() and (
-            not self.keep_labels
-            or has_labels(run, files)
+            not (lacks_labels or lacks_model)
             or read_provenance(files.provenance, run).status == "diverged"
         )
 
@@ -180,8 +181,12 @@ class TrainingJob:
                 if outcome.interrupted:
                     return outcome
                 if whole:
-                    with suppress(FileNotFoundError):  # of a run that diverges this time
-                        files.labels.replace(stored.labels)
+                    for kept, place in (
+                        (files.labels, stored.labels),
+                        (files.model, stored.model),
+                    ):
+                        with suppress(FileNotFoundError):  # of a run that diverges this time
+                            kept.replace(place)
                     shutil.rmtree(files.folder)
             for suffix in (".pt", ".refused", ".damaged"):
                 checkpoint.with_suffix(suffix).unlink(missing_ok=True)

@@ -153,7 +153,9 @@ def check_positions(given: np.ndarray, samples: int, where: str) -> None:
         given: what should be int64 [n], from 0 to below ``samples``.
         where: what the error message calls the array.
     """
-    expected = f"expected positions: whole numbers from 0 to {samples - 1}, one a sample"
+    expected = (
+        f"expected an int64 array of positions: whole numbers from 0 to {samples - 1}, one a sample"
+    )
     if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in "iu":
         raise BadInput(
             f"{where}: got {kind_of(given)}, {expected} (np.flatnonzero makes them of flags)"

@@ -77,8 +77,8 @@ def _combined(parts: list[dict[str, Any]]) -> dict[str, Any]:
         )
     if wanted == "client" and behind.is_server and second != "fedavg":
         raise BadInput(
-            f"{first}+{second}: {second} is a client side and a server side that need "
-            f"each other, so it cannot be added to {first}"
+            f"{first}+{second}: {second} has a server side of its own, and {first} has one, too; "
+            f"if {second} only changes clients, derive it from ClientSide alone"
         )
     for trait, why in methods()[first].cannot_wrap.items():
         if getattr(behind.cost if hasattr(behind.cost, trait) else behind, trait):
