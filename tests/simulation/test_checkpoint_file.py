@@ -21,7 +21,7 @@ from small_executors import schedule
 KEY = {"spec": "0123", "source": "4567", "torch": "2"}
 
 
-CLIENTS, ROUNDS, TOTAL = 3, 5, 8
+CLIENTS, ROUNDS = 3, 5
 
 
 def federation(value):
@@ -68,14 +68,14 @@ def path(tmp_path):
 def restored(path):
     """A fresh federation after a restore, and what that says."""
     fresh = federation(1)
-    rounds, line = Checkpoint(path, KEY, 0).restore(fresh, TOTAL)
+    rounds, line = Checkpoint(path, KEY, 0).restore(fresh)
     return fresh, rounds, line
 
 
 def test_what_was_saved_is_restored(path):
     fresh, checkpoint = federation(1), Checkpoint(path, KEY, 0)
     fresh.records.counted = 99
-    assert checkpoint.restore(fresh, TOTAL) == (ROUNDS, "resuming after round 5")
+    assert checkpoint.restore(fresh) == (ROUNDS, "resuming after round 5")
     assert checkpoint.rounds_saved == ROUNDS
     assert content(fresh) == content(federation(2))
 
@@ -104,7 +104,7 @@ def test_a_run_asked_to_end_right_after_a_checkpoint_does_not_write_it_again(pat
     saved = federation(2)
     before, resumed = Checkpoint(path, KEY, 0, str), Checkpoint(path, KEY, 0)
     before.after_round(ROUNDS, saved)
-    resumed.restore(saved, TOTAL)
+    resumed.restore(saved)
     monkeypatch.setattr(torch, "save", fail)
     for checkpoint in (before, resumed):
         with pytest.raises(Interrupted, match="after round 5"), checkpoint.guard(ROUNDS, saved):
@@ -146,7 +146,7 @@ def test_a_crafted_checkpoint_is_set_aside(path, crafted, named, tmp_path, monke
 
 def test_a_run_of_other_plugins_starts_over(path):
     fresh = federation(1)
-    rounds, line = Checkpoint(path, {**KEY, "plugin mine": "89"}, 0).restore(fresh, TOTAL)
+    rounds, line = Checkpoint(path, {**KEY, "plugin mine": "89"}, 0).restore(fresh)
     assert rounds == 0
     assert line.startswith("checkpoint of another plugin mine set aside as ")
 
@@ -165,7 +165,7 @@ def test_a_run_goes_on_on_another_machine_and_says_so(tmp_path):
     ):
         made = federation(1)
         checkpoint = Checkpoint(path, KEY, 0, machine=machine)
-        found, line = checkpoint.restore(made, TOTAL)
+        found, line = checkpoint.restore(made)
         assert (found, checkpoint.earlier) == (rounds, earlier)
         checkpoint.after_round(ROUNDS, federation(2))
     there = "trained elsewhere until then (x86_64 CPU, 2 cores, 2.11)"
@@ -206,7 +206,7 @@ def test_a_resumed_run_keeps_on_the_host_what_was_there(path, monkeypatch):
         Checkpoint(path, KEY, 0, str).after_round(ROUNDS, saved)
     fresh = federation(1)
     fresh.executor.device = torch.device("meta")
-    assert Checkpoint(path, KEY, 0).restore(fresh, TOTAL) == (ROUNDS, "resuming after round 5")
+    assert Checkpoint(path, KEY, 0).restore(fresh) == (ROUNDS, "resuming after round 5")
     assert fresh.state["centroids"].device.type == "meta"
     for client in fresh.clients:
         assert client.state["answer"].device.type == "meta"
@@ -224,7 +224,7 @@ def test_what_a_cpu_saved_is_moved_to_the_gpu_but_for_the_ledger(path):
         fresh = federation(1)
         fresh.executor.device = DEVICE
         fresh.records.ledger = SimpleNamespace(state={})
-        assert Checkpoint(path, KEY, 0).restore(fresh, TOTAL) == (ROUNDS, "resuming after round 5")
+        assert Checkpoint(path, KEY, 0).restore(fresh) == (ROUNDS, "resuming after round 5")
         kept = [client.state["nested"][0]["shared"] for client in fresh.clients]
         labels = [client.labels for client in fresh.clients]
         moved = [*fresh.weights.values(), fresh.state["centroids"], *labels, *kept]
@@ -265,15 +265,6 @@ def test_a_bit_of_a_tensor_is_named_and_the_file_set_aside(path):
     assert path.with_suffix(".damaged").read_bytes() == whole
 
 
-@pytest.mark.parametrize("strange", [[1, 2], {"key": KEY, "rounds": 3}])
-def test_a_file_with_something_else_is_set_aside(path, strange):
-    torch.save(strange, path)
-    fresh, rounds, line = restored(path)
-    assert (rounds, "it is not what a run saves" in line) == (0, True)
-    assert content(fresh) == content(federation(1))
-    assert path.with_suffix(".damaged").exists()
-
-
 @pytest.mark.parametrize(
     "error",
     [
@@ -304,9 +295,6 @@ def test_a_file_that_is_no_archive_is_set_aside(path, bytes_):
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("rounds", TOTAL, "it has 8 rounds done, of 8"),  # and records of five
-        ("weights", {"0.classifier.weight": torch.zeros(4, 31)}, "those of another model"),
-        ("weights", {"0.classifier.weight": 3}, "has no attribute 'shape'"),
         ("labels", [torch.zeros(40)] * 2, "its labels are those of other clients"),
     ],
 )
@@ -325,30 +313,22 @@ def fails_after_restoring(path, error):
     lines = []
     fresh = federation(1)
     checkpoint = Checkpoint(path, KEY, 0, lines.append)
-    assert checkpoint.restore(fresh, TOTAL)[0] == ROUNDS
+    assert checkpoint.restore(fresh)[0] == ROUNDS
     with pytest.raises(type(error)), checkpoint.guard(ROUNDS, fresh):
         raise error
     return lines
 
 
-@pytest.mark.parametrize("error", [KeyError("clean"), RuntimeError("The size of tensor a (3)")])
-def test_what_a_method_cannot_go_on_from_is_set_aside(path, error):
-    (line,) = fails_after_restoring(path, error)
-    assert "the first round after the checkpoint failed; it is set aside as" in line
-    assert not path.exists()
-    assert restored(path)[1:] == (0, "no checkpoint; starting with the first round")
-
-
 @pytest.mark.parametrize(
     "error",
     [
+        KeyError("of a method"),
         OSError("Stale file handle"),
         MemoryError(),
-        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
         Interrupted(),
     ],
 )
-def test_a_fault_of_the_machine_leaves_the_checkpoint(path, error):
+def test_a_round_that_fails_leaves_the_checkpoint(path, error):
     assert fails_after_restoring(path, error) == []
     assert restored(path)[1] == ROUNDS
 
@@ -357,7 +337,7 @@ def test_a_signal_within_torchs_code_is_no_error_of_torchs(path, monkeypatch):
     """load_state_dict makes errors of its own of any ``Exception`` while it copies."""
     checkpoint, network = Checkpoint(path, KEY, 0, lambda line: None), torch.nn.Linear(2, 1)
     fresh, weights = federation(1), network.state_dict()
-    checkpoint.restore(fresh, TOTAL)
+    checkpoint.restore(fresh)
 
     def signalled(self, other):
         checkpoint._ask_to_end(signal.SIGTERM, None)
@@ -367,11 +347,3 @@ def test_a_signal_within_torchs_code_is_no_error_of_torchs(path, monkeypatch):
         with pytest.raises(Interrupted), checkpoint.guard(ROUNDS, fresh):
             network.load_state_dict(weights)
     assert restored(path)[1] == ROUNDS
-
-
-def test_a_later_round_that_fails_leaves_the_checkpoint(path):
-    checkpoint, fresh = Checkpoint(path, KEY, 0), federation(1)
-    checkpoint.restore(fresh, TOTAL)
-    with pytest.raises(KeyError), checkpoint.guard(ROUNDS + 1, fresh):
-        raise KeyError
-    assert path.exists()

@@ -206,7 +206,7 @@ def test_a_restored_federation_is_in_its_last_round(tmp_path):
     saved = Checkpoint(tmp_path / "run.pt", {}, every=0)
     saved.after_round(3, federation)
     federation.round = 0
-    Checkpoint(tmp_path / "run.pt", {}, every=0).restore(federation, 3)
+    Checkpoint(tmp_path / "run.pt", {}, every=0).restore(federation)
     assert federation.round == 2
 
 

@@ -68,7 +68,7 @@ CLIENT = Client(id=0, rows=LABELS, given=LABELS, true=LABELS)
     ],
 )
 def test_what_is_no_position_is_refused_by_name(monkeypatch, positions, got):
-    expected = rf"got {got}, expected positions: whole numbers from 0 to 4"
+    expected = rf"got {got}, expected an int64 array of positions: whole numbers from 0 to 4"
     with pytest.raises(BadInput, match=rf"Epoch\.steps: {expected}"):
         Epoch([np.array([0, 1]), positions], LABELS)
     monkeypatch.setattr(FedAvg, "positions", lambda side, client: positions)

@@ -85,7 +85,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        _check_nesting(text, path)
         content = yaml.load(text, _Loader)
     except FileNotFoundError as error:
         raise BadInput(f"{path}: there is no such file") from error
@@ -118,28 +117,6 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
             continue
         found[key] = value
     return found
-
-
-def _check_nesting(text: str, path: Path) -> None:
-    """Reject, before the values are made, what would exhaust the stack: deep nesting, and a value
-    that is within itself.
-    """
-    open_: list[str | None] = []  # the anchors of the collections that an event is in
-    for event in yaml.parse(text, FASTEST):
-        problem = ""
-        if isinstance(event, yaml.CollectionStartEvent):
-            open_.append(event.anchor)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            open_.pop()
-        elif isinstance(event, yaml.AliasEvent) and event.anchor in open_:
-            problem = f"*{event.anchor} is within &{event.anchor}, expected it elsewhere"
-        if len(open_) > DEEPEST:
-            problem = (
-                f"got more than {DEEPEST} levels of lists and mappings in each other, expected "
-                "fewer"
-            )
-        if problem:
-            raise BadInput(f"{path}, line {event.start_mark.line + 1}: {problem}")
 
 
 def check_values(content: Any, where: str) -> None:

@@ -20,7 +20,6 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from noisyfl.core.artifacts import is_transient, replacing, why_not_loaded
 from noisyfl.core.options import BadInput
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.graphs import signature
 
 
 class Interrupted(BaseException):
@@ -30,9 +29,6 @@ class Interrupted(BaseException):
     would take an ``Exception`` for an error of their own.
     """
 
-
-OF_THE_STATE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What a method raises if what it keeps between rounds is not what it wrote."""
 
 PLACES = {
     "weights": "federation.weights",
@@ -81,14 +77,12 @@ class Checkpoint:
         self._cost = 0.0
         self._asked_to_end = False
         self._in_round = False
-        self._restored: int | None = None
 
-    def restore(self, federation: Federation, total: int) -> tuple[int, str]:
+    def restore(self, federation: Federation) -> tuple[int, str]:
         """Restore a federation to the state that the checkpoint holds.
 
         Args:
             federation: before its first round.
-            total: the number of rounds that the run has.
 
         Returns:
             The number of rounds done, and a log line that says what was found.
@@ -105,7 +99,9 @@ class Checkpoint:
                 aside = self._aside("refused")
                 what = ", ".join(differing)
                 return 0, f"checkpoint of another {what} set aside as {aside}; starting over"
-            check_fit(content, federation, total)
+            shapes = [client.labels.shape for client in federation.clients]
+            if [labels.shape for labels in content["labels"]] != shapes:
+                raise ValueError("its labels are those of other clients")
             content = _on_device(content, federation.executor.device)
         except Exception as error:
             if is_transient(error) or _of_the_gpu(error):
@@ -125,7 +121,7 @@ class Checkpoint:
         records.rounds, records.clients, records.counted = content["records"]
         if records.ledger is not None:
             records.ledger.state = content["ledger"]
-        rounds = self.rounds_saved = self._restored = content["rounds"]
+        rounds = self.rounds_saved = content["rounds"]
         federation.round = max(0, rounds - 1)
         self.earlier = content["earlier"]
         if content["machine"] == self.machine:
@@ -141,10 +137,6 @@ class Checkpoint:
 
         The state from before is still there, since a round replaces what it changes, and writes in
         place to no tensor that outlives it.
-
-        What a method keeps has no declared shape, so that :meth:`restore` cannot check it. If it
-        makes the first round after the checkpoint fail, the checkpoint is set aside: otherwise
-        every further attempt would fail in the same way.
 
         Args:
             rounds: the number of rounds done so far.
@@ -173,13 +165,6 @@ class Checkpoint:
             if rounds > self.rounds_saved:
                 self._save(before)
             raise self._interrupted() from None
-        except Exception as error:
-            if rounds == self._restored and _of_the_state(error, federation.executor.device):
-                self.log(
-                    f"the first round after the checkpoint failed; it is set aside as "
-                    f"{self._aside('damaged')}, and the next attempt starts over"
-                )
-            raise
         finally:
             self._in_round = False
 
@@ -239,8 +224,8 @@ class Checkpoint:
         """What the file holds.
 
         Raises:
-            ValueError: the file does not match its checksums, or is no checkpoint of a run. The
-                libraries that read it may raise other exceptions.
+            ValueError: the file does not match its checksums. The libraries that read it may raise
+                other exceptions.
         """
         # torch.load does not look at the checksums that torch.save has written.
         with ZipFile(self.path) as file:
@@ -257,12 +242,7 @@ class Checkpoint:
             return torch.serialization.default_restore_location(stored, where)
 
         # Said, since otherwise an environment variable of torch's lets a file run code.
-        content = torch.load(self.path, map_location=place, weights_only=True)
-        known = self._content(0, federation)
-        if not isinstance(content, dict) or any(
-            not isinstance(content.get(name), type(value)) for name, value in known.items()
-        ):
-            raise ValueError("it is not what a run saves")
+        content: dict[str, Any] = torch.load(self.path, map_location=place, weights_only=True)
         return content
 
     def _content(self, rounds: int, federation: Federation) -> dict[str, Any]:
@@ -293,21 +273,6 @@ class Checkpoint:
         self._cost = self._saved - begun
 
 
-def check_fit(content: Mapping[str, Any], federation: Federation, total: int) -> None:
-    """Raise a ``ValueError`` unless a checkpoint's rounds, and the shapes of its weights and
-    labels, fit a federation before its first round. The file's checksums vouch for the values.
-    """
-    rounds = content["rounds"]
-    if not 0 <= rounds <= total or len(content["records"][0]) != rounds:
-        raise ValueError(f"it has {rounds} rounds done, of {total}")
-    if set(signature(content["weights"])) != set(signature(federation.weights)):
-        raise ValueError("its weights are those of another model")
-    if [labels.shape for labels in content["labels"]] != [
-        client.labels.shape for client in federation.clients
-    ]:
-        raise ValueError("its labels are those of other clients")
-
-
 def _versions(content: Mapping[str, Any]) -> dict[str, list[int]]:
     """How often each tensor that outlives a round has been written to in place."""
     leaves = {name: tree_leaves(content[name]) for name in PLACES}
@@ -336,12 +301,3 @@ def _of_the_gpu(error: Exception) -> bool:
     file that it cannot read.
     """
     return isinstance(error, RuntimeError) and ("CUDA" in str(error) or "allocate" in str(error))
-
-
-def _of_the_state(error: Exception, device: torch.device) -> bool:
-    """Whether an error may come from what a method keeps, and not from the machine: for faults of a
-    GPU, and for a lack of memory, torch raises a RuntimeError too.
-    """
-    if isinstance(error, RuntimeError):
-        return device.type == "cpu" and "allocate" not in str(error)
-    return isinstance(error, OF_THE_STATE)

@@ -81,7 +81,7 @@ def simulate(
     if keep_labels:  # of the clients that the server made of the others, where it pools samples
         federation.records.ledger = Ledger(federation.clients, federation.classes)
     total = server.rounds(federation)
-    start, line = checkpoint.restore(federation, total)
+    start, line = checkpoint.restore(federation)
     log(line)
     report(start, total, None, None)
     left = sum(server.counted_updates(round, federation) for round in range(start, total))
