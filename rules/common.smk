@@ -75,7 +75,7 @@ PRINTING = printing_digest()
 ORDER = random.random()  # another number in each Snakemake, see run_order()
 
 if not IN_A_JOB:
-    for why in {**PLAN.left_out, **({} if PLAN.targets else PLAN.wrong)}.values():
+    for why in () if PLAN.targets else PLAN.wrong.values():
         logger.warning(f"Left out: {why}")
 
     # For the logger plugin snakemake_logger_plugin_noisyfl; other plugins ignore it. A workflow

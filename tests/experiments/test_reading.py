@@ -254,14 +254,13 @@ def test_missing_human_labels_leave_out_what_needs_them_alone(tmp_path):
     human = {"label_noise": "human(key='worse_label')", "noise_level": "none"}
     needing = edited(PAPER, ("tables", "one", "columns", 1, "with"), human)
     (tmp_path / "human.yaml").write_text(yaml.safe_dump(needing))
-    config = {**CONFIG, "experiments": ["human", "paper"], "targets": ["human/one", "paper"]}
+    config = {**CONFIG, "experiments": ["human", "paper"], "targets": ["paper"]}
     config |= {"data": {"folder": str(tmp_path)}}
     made = plan(tmp_path, config={**config, "overlay": {"trials": {"human/one": 1}}})
     assert list(made.tables) == ["paper/one"]
     assert len(made.runs) == 8
-    assert "CIFAR-10_human.pt" in made.why_left_out("human_one")
-    assert "put that file there" in made.left_out["human"]
-    assert made.why_left_out("paper_one") == ""
+    assert "CIFAR-10_human.pt" in made.why_wrong("human_one")
+    assert made.why_wrong("paper_one") == ""
     with pytest.raises(BadInput, match="put that file there"):
         runs_of(tables_and_figures(made, "human_one").values())
     with pytest.raises(BadInput, match="put that file there"):

@@ -160,7 +160,7 @@ def test_a_word_that_is_no_target_names_the_nearest(scale, tmp_path, monkeypatch
     assert re.search(r"has no target 'grand_methods', but .*--config=scale=paper", said)
     Path("paper_on").touch()
     assert made.wrong_target("paper_on") == ""
-    made.plan.left_out["human"] = "no labels"
+    made.plan.wrong["human/table1"] = "no labels"
     assert made.wrong_target("human_table1") == "no labels"
 
 

@@ -34,7 +34,7 @@ LONGEST = 86_400.0
 
 
 def read_plan(config: Path, results: Path | None = None, plugins: Sequence[str] = ()) -> Plan:
-    """The plan of a scale, the same that Snakemake reads; say what is left out of it.
+    """The plan of a scale, the same that Snakemake reads.
 
     Args:
         results: the folder of all artifacts; None: as the scale's file says.
@@ -56,8 +56,6 @@ def _read_scale(
     here = {"results": results or given.results, "plugins": every}
     given = given.model_copy(update=here)
     plan = PlanFile(given, str(config)).plan(say)
-    for why in plan.left_out.values():
-        say(f"left out: {why}")
     return given, plan
 
 

@@ -15,7 +15,6 @@ from noisyfl.core.options import BadInput, find
 from noisyfl.core.registry import parts_of
 from noisyfl.core.typed import type_of
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import NotRead
 from noisyfl.experiments.config import Configuration
@@ -123,7 +122,7 @@ class Expansion:
         before = [len(specs) for specs in grown]
         try:
             yield
-        except (LabelsMissing, NotRead):
+        except NotRead:
             raise
         except BadInput as error:
             self.plan.wrong[self.part] = str(error)

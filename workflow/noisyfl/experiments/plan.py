@@ -53,8 +53,6 @@ class Plan:
         facts: what else is known of every run, by id.
         targets: the experiments, tables and figures that are made if none is asked for by name;
             empty for all.
-        left_out: for each experiment that cannot be planned because human labels are missing, what
-            to do about it.
         wrong: for each table and figure with a wrong setting, what is wrong with it. This matters
             only to those who ask for it.
         warnings: those of the remarks that are on data: images, labels and noise levels.
@@ -71,7 +69,6 @@ class Plan:
     partitions: dict[str, Spec] = field(default_factory=dict)
     facts: dict[str, RunFacts] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     claim_parts: list[str] = field(default_factory=list)
@@ -89,11 +86,11 @@ class Plan:
         self.runs |= other.runs
         self.partitions |= other.partitions
 
-    def why_left_out(self, target: str) -> str:
-        """Why a target cannot be made if it, its experiment or a part of it has no plan; otherwise
-        empty.
+    def why_wrong(self, target: str) -> str:
+        """Why a target cannot be made if something is wrong with it, its experiment or a part of
+        it; otherwise empty.
         """
-        reasons = self.left_out | {name.replace("/", "_"): why for name, why in self.wrong.items()}
+        reasons = {name.replace("/", "_"): why for name, why in self.wrong.items()}
         words = re.split("[_/]", target)
         names = ("_".join(words[:end]) for end in range(1, len(words) + 1))
         found = next((reasons[name] for name in names if name in reasons), "")

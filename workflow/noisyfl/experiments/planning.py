@@ -15,10 +15,9 @@ from functools import partial
 from pathlib import Path
 
 from noisyfl.claims.catalogue import tables_of_claims
-from noisyfl.core.options import BadInput, find, reading
+from noisyfl.core.options import find, reading
 from noisyfl.core.registry import parts_of
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.remarks import remarks_on
 from noisyfl.data.roots import NotRead
@@ -57,7 +56,7 @@ def make_plan(
         strict: raise :class:`BadInput` if a table or figure that the scale makes is wrong.
 
     Raises:
-        BadInput: of missing human labels only if there is nothing else to be made.
+        BadInput: something is wrong with the configuration or a file of an experiment.
     """
     plan = Plan(config.scale)
     with reading(where):
@@ -81,18 +80,12 @@ def make_plan(
         for name in config.experiments
     }
     for name, path in files.items():
-        try:
-            plan.add(_expanded(partial(expand, name, path), own))
-        except LabelsMissing as error:
-            plan.left_out[name] = str(error)
+        plan.add(_expanded(partial(expand, name, path), own))
     check_names(plan, files)
     plan.own_files, plan.own_images = own.stamps, own.fingerprints
-    if plan.left_out and not (plan.tables or plan.figures):
-        raise BadInput(next(iter(plan.left_out.values())))
     _check_places_of_overlay(plan, config, known, where)
     names = (*plan.tables, *plan.figures)
-    targets = config.targets or []
-    plan.targets = [name for name in targets if name.partition("/")[0] not in plan.left_out]
+    plan.targets = config.targets or []
     known_targets = [*config.experiments, *names, *plan.wrong]
     check_known(known_targets, plan.targets, "target", f"{where}: targets")
     if strict:
@@ -110,7 +103,7 @@ def _check_places_of_overlay(
     """Raise :class:`BadInput` if a scale lays values over an experiment, table or figure that there
     is not, or over a figure that takes its settings from a table.
 
-    Those of an experiment that is left out, by the scale or for lack of labels, are not looked at.
+    Those of an experiment that the scale leaves out are not looked at.
     """
     own = [key for key, one in plan.figures.items() if one.partitions and one.table is None]
     with_settings = dict.fromkeys([*plan.tables, *own])
@@ -120,8 +113,6 @@ def _check_places_of_overlay(
             experiment = key.partition("/")[0]
             find(known, experiment, "experiment", place)
             if experiment not in config.experiments or key in plan.wrong:
-                continue
-            if experiment in plan.left_out:
                 continue
             if kind != "experiments":
                 find(plan.tables, key, "table", place)

@@ -8,7 +8,6 @@ from typing import Any
 
 from noisyfl.core.options import BadInput
 from noisyfl.core.registry import split_component, split_method
-from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import NotRead
 from noisyfl.experiments.config import Overlay
@@ -65,7 +64,7 @@ class RunSpecs:
             spec = canonical_run({**given, "seed": seeds[0]}, where, self.own)
             if not self.allow_years:
                 check_ends(spec, where)
-        except (LabelsMissing, NotRead):
+        except NotRead:
             raise
         except BadInput as error:
             if overlay and given != self.raw(part, setting, method, where, options, overlay=False):

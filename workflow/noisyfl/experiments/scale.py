@@ -209,7 +209,7 @@ class Scale:
         names = {
             experiment: experiment
             for experiment in self.config.experiments
-            if experiment not in self.plan.left_out | self.plan.wrong_experiments
+            if experiment not in self.plan.wrong_experiments
         }
         names |= {name_of(part): name for name, part in self.parts.items()}
         found = {}
@@ -219,8 +219,8 @@ class Scale:
         return found
 
     def wrong_target(self, word: str, rule_names: str = "*") -> str:
-        """Why a word of the command line is no target: it names the nearest, or says why its
-        experiment is left out; empty if the word is a target, a file, or none at all.
+        """Why a word of the command line is no target: it names the nearest, or says what is wrong
+        with it; empty if the word is a target, a file, or none at all.
 
         Args:
             rule_names: what a workflow that imports the rules calls them; ``*`` stands for a name.
@@ -231,7 +231,7 @@ class Scale:
         known = {rule_names.replace("*", name) for name in own}
         if not re.fullmatch(r"[a-z]\w*(=.*)?", word) or word in known or Path(word).exists():
             return ""
-        why = self.plan.why_left_out(word)
+        why = self.plan.why_wrong(word)
         return why or unknown_target(word, self.plan.scale, known, "--config=scale={scale}")
 
     def part(self, wildcards: Any) -> Description:

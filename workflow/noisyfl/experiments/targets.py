@@ -59,7 +59,7 @@ def tables_and_figures(plan: Plan, target: str | None) -> dict[str, Description]
         wanted = [name.replace("/", "_") for name in plan.targets] or ["all"]
         return {name: parts[name] for one in wanted for name in targets[one]}
     missing = target not in targets or target in plan.wrong_experiments
-    if missing and (why := plan.why_left_out(target)):
+    if missing and (why := plan.why_wrong(target)):
         raise BadInput(why)
     if target not in targets:
         raise BadInput(unknown_target(target, plan.scale, targets, "--config {file}"))
