@@ -27,8 +27,8 @@ from noisyfl.data.datasets.folders import walk
 from noisyfl.data.datasets.hub_download import fetched, files_of_split
 from noisyfl.data.datasets.images import Arrays
 from noisyfl.data.datasets.own_formats import (
-    Columns,
     Listing,
+    Wanted,
     check_apart,
     list_parquet,
     list_samples,
@@ -111,7 +111,7 @@ class RequestedData(Component, ABC):
     )
 
     @abstractmethod
-    def columns(self, given: str | None) -> Columns:
+    def columns(self, given: str | None) -> Wanted:
         """What is read of a part.
 
         Args:

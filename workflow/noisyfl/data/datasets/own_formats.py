@@ -5,7 +5,6 @@ Images stay what they are, a path, encoded bytes or an array, until somebody dec
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -36,104 +35,60 @@ FEATURES = "features"
 
 
 @dataclass(frozen=True)
-class Columns(ABC):
-    """What is read of a file.
+class Wanted:
+    """What is read of a file: columns, or arrays.
 
     Attributes:
-        label: what the column or array of the labels is called.
+        label: the one of the labels.
         given: that of the given labels; None if there are none.
+        chosen: that of the images; or of vectors those whose numbers make one, or the one that has
+            vectors. None: the one called ``features`` if it has vectors, or else all columns but
+            those that are left out and pandas' index.
+        vectors: whether samples are vectors.
+        left_out: columns that are no features.
     """
 
     label: str
     given: str | None
+    chosen: tuple[str, ...] = ("image",)
+    vectors: bool = False
+    left_out: tuple[str, ...] = ()
 
     @property
-    @abstractmethod
-    def arrays(self) -> Sequence[str]:
+    def arrays(self) -> tuple[str, ...]:
         """What an .npz calls the arrays of the samples."""
+        return self.chosen or (FEATURES,)
 
     @property
-    def texts(self) -> Sequence[str]:
-        """Columns that are text even if all of it is digits."""
-        return ()
+    def texts(self) -> tuple[str, ...]:
+        """Columns that are text even if all of it is digits: names of files such as 0001."""
+        return () if self.vectors else self.chosen
 
-    @abstractmethod
-    def of_part(self, named: Callable[[str], str]) -> Columns:
+    def of_part(self, named: Callable[[str], str]) -> Wanted:
         """The same for the arrays of a part of an .npz.
 
         Args:
             named: what a part calls an array.
         """
-
-    def features(self, table: OwnTable) -> tuple[str, ...]:
-        """The columns of a table that make a vector."""
-        return ()
-
-    @abstractmethod
-    def read(self, table: OwnTable) -> Sequence[RawImage]:
-        """The samples of a table; :class:`BadInput` if they are not there."""
-
-
-@dataclass(frozen=True)
-class ImageColumns(Columns):
-    """What is read of a file of images; ``image`` is the column or array that has them."""
-
-    image: str = "image"
-
-    @property
-    def arrays(self) -> Sequence[str]:
-        """See :class:`Columns`."""
-        return [self.image]
-
-    @property
-    def texts(self) -> Sequence[str]:
-        """The names of files, of which those such as 0001 are no numbers."""
-        return [self.image]
-
-    def of_part(self, named: Callable[[str], str]) -> Columns:
-        """See :class:`Columns`."""
-        return ImageColumns(named(self.label), self.given and named(self.given), named(self.image))
-
-    def read(self, table: OwnTable) -> Sequence[RawImage]:
-        """See :class:`Columns`."""
-        return table.images(self.image)
-
-
-@dataclass(frozen=True)
-class VectorColumns(Columns):
-    """What is read of a file of vectors.
-
-    Attributes:
-        chosen: the columns whose numbers make a vector, or the one that has vectors; none: the one
-            called ``features`` if it has vectors, or else all columns but those of labels,
-            ``without`` and pandas' index.
-        labels: columns of labels, of which a part may lack those of given ones.
-        without: other columns that are no features.
-    """
-
-    chosen: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-
-    @property
-    def arrays(self) -> Sequence[str]:
-        """See :class:`Columns`."""
-        return self.chosen or [FEATURES]
-
-    def of_part(self, named: Callable[[str], str]) -> Columns:
-        """See :class:`Columns`."""
         arrays = tuple(named(name) for name in self.arrays)
-        return VectorColumns(named(self.label), self.given and named(self.given), arrays)
+        given = self.given and named(self.given)
+        return replace(self, label=named(self.label), given=given, chosen=arrays)
 
     def features(self, table: OwnTable) -> tuple[str, ...]:
-        """See :class:`Columns`; of arrays, those that have the vectors."""
+        """The columns or arrays that make a vector; none of images."""
+        if not self.vectors:
+            return ()
         if self.chosen or table.count is None or FEATURES in table.lists:
-            return tuple(self.arrays)
-        left_out = {*self.labels, *self.without, *table.index}
+            return self.arrays
+        left_out = {*self.left_out, *table.index}
         return tuple(name for name in table.names if name not in left_out)
 
     def read(self, table: OwnTable) -> Sequence[RawImage]:
-        """See :class:`Columns`; each sample is [features]."""
+        """The samples of a table, of vectors each [features]; :class:`BadInput` if they are not
+        there.
+        """
+        if not self.vectors:
+            return table.images(*self.chosen)
         if not (names := self.features(table)):
             raise BadInput(f"{table.path} has no column that is left for features", "features")
         return list(table.vectors(names))
@@ -222,7 +177,7 @@ Parts = dict[str, Listing]
 """What is listed of ``train`` and ``test``, or of ``all``."""
 
 
-def list_samples(place: Path, columns: Columns) -> tuple[Parts, list[str]]:
+def list_samples(place: Path, columns: Wanted) -> tuple[Parts, list[str]]:
     """What a file or folder lists, and notes of what is not read of it.
 
     Args:
@@ -236,7 +191,7 @@ def list_samples(place: Path, columns: Columns) -> tuple[Parts, list[str]]:
         tree = walk(place)
         if any(file.suffix == ".parquet" for file in tree.files):
             return _parquet_folder(place, columns, tree)
-        if not isinstance(columns, ImageColumns):
+        if columns.vectors:
             raise BadInput(f"{place} has no Parquet files, expected some, or a file", "path")
         return _image_folder(place, columns, tree)
     if place.suffix not in SUFFIXES or not place.is_file():
@@ -250,7 +205,7 @@ def list_samples(place: Path, columns: Columns) -> tuple[Parts, list[str]]:
     return {"all": _listed(table, columns)}, []
 
 
-def list_parquet(files: Sequence[Path], columns: Columns) -> Listing:
+def list_parquet(files: Sequence[Path], columns: Wanted) -> Listing:
     """The rows of Parquet files, as the hub has them."""
     each = [_listed(_table(file, columns), columns) for file in files]
     for file, one in zip(files, each, strict=True):
@@ -279,11 +234,11 @@ def check_features(one: Listing, another: Listing, where: str) -> None:
         )
 
 
-def _table(place: Path, columns: Columns) -> OwnTable:
+def _table(place: Path, columns: Wanted) -> OwnTable:
     return OwnTable(place, texts=columns.texts)
 
 
-def _listed(table: OwnTable, columns: Columns) -> Listing:
+def _listed(table: OwnTable, columns: Wanted) -> Listing:
     for option_name, name in (("label", columns.label), ("given", columns.given)):
         if name is not None:
             table.check(name, option_name)
@@ -303,7 +258,7 @@ def _listed(table: OwnTable, columns: Columns) -> Listing:
     )
 
 
-def _npz_parts(table: OwnTable, columns: Columns) -> tuple[Parts, list[str]]:
+def _npz_parts(table: OwnTable, columns: Wanted) -> tuple[Parts, list[str]]:
     """The arrays of both parts: ``train_image``, or ``train_images`` as MedMNIST has it."""
 
     def named(of: str, part: str) -> str:
@@ -324,7 +279,7 @@ def _npz_parts(table: OwnTable, columns: Columns) -> tuple[Parts, list[str]]:
     return {part: replace(one, files=()) for part, one in listed.items()}, notes
 
 
-def _image_folder(place: Path, columns: Columns, tree: Tree) -> tuple[Parts, list[str]]:
+def _image_folder(place: Path, columns: Wanted, tree: Tree) -> tuple[Parts, list[str]]:
     """A folder of images: a folder for each class, or such a folder for each part."""
     if columns.given is not None:
         raise BadInput(
@@ -346,7 +301,7 @@ def _image_folder(place: Path, columns: Columns, tree: Tree) -> tuple[Parts, lis
     return parts, skipped(tree, [folder.name for folder in left], unread)
 
 
-def _parquet_folder(place: Path, columns: Columns, tree: Tree) -> tuple[Parts, list[str]]:
+def _parquet_folder(place: Path, columns: Wanted, tree: Tree) -> tuple[Parts, list[str]]:
     """The parts of a folder, by the names that the hub's library looks for in paths: in a file's
     name, or else in those of the folders above it.
     """
