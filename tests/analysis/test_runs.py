@@ -4,6 +4,7 @@ import pytest
 from noisyfl.analysis.runs import read_run
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.options import BadInput
+from noisyfl.specs.run_words import describe_run
 
 DIVERGED = {"status": "diverged"}
 
@@ -33,10 +34,12 @@ def test_a_run_that_diverged_at_once_has_no_values(runs):
 def test_columns_are_numbers_with_nan_for_null(runs):
     columns = {"participants": [3, None], "stage": ["training"] * 2, "label_recall": [None, 1.0]}
     run = read(runs, [0.1, 0.2], columns=columns)
-    assert "stage" not in run.rounds
-    np.testing.assert_array_equal(run.rounds["participants"], [3, np.nan])
+    assert "stage" not in run.counted
+    assert run.rounds["stage"].tolist() == ["training"] * 2
+    assert repr(run) == f"<run {run.id}: {describe_run(run.spec)}, finished>"
+    np.testing.assert_array_equal(run.counted["participants"], [3, np.nan])
     np.testing.assert_array_equal(run.values("label_recall"), [np.nan, 1])
-    assert run.rounds["participants"].dtype == np.float64
+    assert run.counted["participants"].dtype == np.float64
 
 
 def test_batches_are_samples_backwards_of_all_rounds_so_far(runs):

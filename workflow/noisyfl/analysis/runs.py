@@ -19,6 +19,7 @@ from noisyfl.core.provenance import Provenance
 from noisyfl.runs.artifact import read_artifact, read_clients
 from noisyfl.specs.descriptions import TableDescription
 from noisyfl.specs.identity import identity
+from noisyfl.specs.run_words import describe_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +28,7 @@ Columns = Mapping[str, np.ndarray]
 """The numeric columns of a table, each float64 [rows], NaN where a row has no value."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """What a report needs of a run.
 
@@ -42,6 +43,9 @@ class Run:
     spec: dict[str, Any]
     provenance: Provenance
     all_rounds: Columns
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}: {describe_run(self.spec)}, {self.provenance.status}>"
 
     @property
     def folder(self) -> Path:
@@ -70,10 +74,8 @@ class Run:
 
     @functools.cached_property
     def rounds(self) -> pd.DataFrame:
-        """The rounds that count, one row each."""
-        import pandas as pd  # slow to import, and tables and figures do without this frame
-
-        return pd.DataFrame(self.counted)
+        """The rounds that count, one row each: all columns of docs/artifacts.md."""
+        return read_artifact(self.id, self.files).rounds.to_pandas()[: len(self.counted["round"])]
 
     @functools.cached_property
     def clients(self) -> Columns:
