@@ -2,6 +2,7 @@
 
 import pytest
 
+import own_sets
 import own_vectors
 from noisyfl.core.options import BadInput
 from noisyfl.core.tracked import REPRODUCED
@@ -227,3 +228,14 @@ def test_four_clients_or_half_of_all_take_part_where_nobody_says_how_many(own, c
     given = read_comparison(["gce"], {"clients": clients, "participation": 0.1}, own)
     assert given.setting["schedule"]["participation"] == 0.1
     assert any("of 5 clients takes part" in one for one in given.remarks()) == (clients == 5)
+
+
+def test_a_column_has_the_title_of_own_data(tmp_path):
+    own_sets.as_csv(tmp_path)
+    own = OwnFiles(tmp_path, tmp_path / "results")
+    text = "images(path='train.csv', test='test.csv', title='Insects')"
+    found = read_comparison(["gce"], {"dataset": text, "clients": 2}, own)
+    assert found.column == "Insects, dirichlet(alpha=0.5)"
+    assert read_comparison(["gce"], {}, own).column == (
+        "digits, dirichlet(alpha=0.5), symmetric, constant(level=0.4)"
+    )

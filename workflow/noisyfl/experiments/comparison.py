@@ -18,7 +18,7 @@ from noisyfl.core.options import BadInput, check_count, check_keys, find
 from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.registry import parts_of, split_component, split_method
 from noisyfl.core.typed import each_once, is_list
-from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.dataset import DATASETS, dataset
 from noisyfl.data.datasets.own_kinds import KINDS
 from noisyfl.data.datasets.validation import ENDING
 from noisyfl.data.noise.noise_level import level_of
@@ -125,8 +125,10 @@ class MethodComparison:
     @property
     def column(self) -> str:
         """The data and the noise in a few words."""
-        keys = ("dataset", "partition", "label_noise", "noise_level")
-        return ", ".join(_in_words(self.setting[key]) for key in keys)
+        spec = next(iter(self.runs.values()))
+        given = [self.setting[key] for key in ("partition", "label_noise", "noise_level")]
+        words = [_in_words(one) for one in given if one != "none"]
+        return ", ".join([dataset(spec["noisy_partition"]["dataset"]).title, *words])
 
     def on_validation(self) -> MethodComparison:
         """The rows that are values of an option, on the validation part of the dataset.
@@ -138,16 +140,16 @@ class MethodComparison:
         if not rows:
             raise BadInput("no method has several values of an option to choose from")
         name, options = split_component(self.setting["dataset"], "dataset")
-        dataset: str | dict[str, Any] = f"{name}{ENDING}"
+        chosen: str | dict[str, Any] = f"{name}{ENDING}"
         if name in KINDS:
             if options.get("validation"):
                 raise BadInput(f"{_in_words(self.setting['dataset'])} is a validation part already")
-            dataset = {"name": name, **options, "validation": True}
-        elif dataset not in DATASETS:
+            chosen = {"name": name, **options, "validation": True}
+        elif chosen not in DATASETS:
             own = ", ".join(f"{kind}(...)" for kind in KINDS)
             known = ", ".join(one.removesuffix(ENDING) for one in DATASETS if one.endswith(ENDING))
             raise BadInput(f"{name} has no validation part (known: {known}, {own})")
-        setting = {**self.setting, "dataset": dataset}
+        setting = {**self.setting, "dataset": chosen}
         return _comparison(setting, rows, self.seeds, self.own)
 
     def choose(self, worth: Mapping[str, float]) -> MethodComparison:
