@@ -346,3 +346,31 @@ def test_a_mistake_in_a_target_is_found_before_any_job(tmp_path, config, words):
         plan(tmp_path, config={**CONFIG, **config})
     assert words in str(caught.value)
     plan(tmp_path, config={**CONFIG, "targets": ["paper", "paper/one"]})
+
+
+def test_a_scale_may_add_rows_to_a_table(tmp_path):
+    overlay = {
+        "rows": {"paper/one": ["FedAvg"]},
+        "add_rows": {"paper/one": [{"name": "Mine", "method": "gce(q=0.3)"}]},
+    }
+    made = plan(tmp_path, config={**CONFIG, "overlay": overlay})
+    table = made.tables["paper/one"]
+    assert [row.name for row in table.rows] == ["FedAvg", "Mine"]
+    specs = [[made.runs[runs[0]] for runs in row] for row in table.runs]
+    for theirs, mine in zip(*specs, strict=True):
+        assert mine["method"]["q"] == 0.3
+        assert {**mine, "method": None} == {**theirs, "method": None}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"paper/one": [{"name": "FedAvg", "method": "gce"}]}, "two are called 'FedAvg'"),
+        ({"paper/one": [{"name": "A", "methd": "gce"}]}, r"add_rows\.paper/one\[0\]: .*'methd'"),
+        ({"paper/one": [{"name": "A", "method": "gcee"}]}, r"no method is called 'gcee'"),
+        ({"paper/ones": [{"name": "A", "method": "gce"}]}, "no table is called 'paper/ones'"),
+    ],
+)
+def test_what_is_wrong_with_an_added_row_is_named(tmp_path, rows, message):
+    with pytest.raises(BadInput, match=message):
+        plan(tmp_path, config={**CONFIG, "overlay": {"add_rows": rows}})

@@ -244,6 +244,11 @@ class Overlay(Typed):
     rows: dict[str, Names] = Field(
         {}, description="by <experiment>/<table>: full names of the rows to keep"
     )
+    add_rows: dict[str, list[dict[str, Any]]] = Field(
+        {},
+        description="by <experiment>/<table>: rows that are added at its end, such as that of a "
+        "method of your own",
+    )
     trials: dict[str, Trials] = Field(
         {}, description="by <experiment>/<table>: number of trials; overrides the scale's"
     )

@@ -32,9 +32,10 @@ from noisyfl.experiments.experiment import (
     OfTable,
     Partitions,
     Probes,
+    RowEntry,
     Table,
 )
-from noisyfl.experiments.headers import Header, check_known, columns_of, rows_of
+from noisyfl.experiments.headers import Header, check_known, columns_of, distinct, rows_of
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.run_specs import RunSpecs
 from noisyfl.experiments.setting import is_change, merge
@@ -155,11 +156,12 @@ class Expansion:
     def _table(self, name: str, entry: Table) -> TableDescription:
         where = f"{self.where}: tables.{name}"
         columns = self._select("columns", name, columns_of(entry.columns, f"{where}.columns"))
-        every = rows_of(entry.rows, f"{where}.rows")
-        for row in every:
+        every, added = rows_of(entry.rows, f"{where}.rows"), self._added_rows(name)
+        distinct([*every, *added], where)
+        for row in (*every, *added):
             for setting in row.method_in:
                 find(self.settings, setting, "setting", f"{row.place}.method_in")
-        rows = self._select("rows", name, every)
+        rows = [*self._select("rows", name, every), *added]
         trials = self.trials_of(name)
         if len(self.plan.runs) + len(rows) * len(columns) * trials > MOST_RUNS:
             raise BadInput(
@@ -197,6 +199,12 @@ class Expansion:
         )
         lines_not_run(table, where)  # which rejects two numbers for one place
         return table
+
+    def _added_rows(self, table: str) -> list[Header]:
+        """The rows that the scale adds to a table."""
+        where = f"{self.config_name}: overlay.add_rows.{self.name}/{table}"
+        rows = self.overlay.add_rows.get(f"{self.name}/{table}", ())
+        return rows_of([RowEntry.read(row, f"{where}[{n}]: ") for n, row in enumerate(rows)], where)
 
     def _select(self, kind: str, table: str, headers: list[Header]) -> list[Header]:
         """The rows or columns that the scale keeps: those it names, or all if it names none."""

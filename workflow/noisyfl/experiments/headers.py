@@ -38,7 +38,7 @@ class Header(Heading):
 
 def rows_of(entries: Sequence[RowEntry], where: str) -> list[Header]:
     """A table's rows; :class:`BadInput` if two have the same name."""
-    return _distinct([_header(row, f"{where}[{n}]") for n, row in enumerate(entries)], where)
+    return distinct([_header(row, f"{where}[{n}]") for n, row in enumerate(entries)], where)
 
 
 def columns_of(entries: Sequence[Column | Sequence[Column]], where: str) -> list[Header]:
@@ -61,7 +61,7 @@ def columns_of(entries: Sequence[Column | Sequence[Column]], where: str) -> list
                 f"{column.place}.{key}: got it in a product of columns, expected it in a list"
             )
     columns += [_joined(parts) for parts in itertools.product(*axes) if parts]
-    _distinct(columns, where)
+    distinct(columns, where)
     averaged = [column.name for column in columns if column.has_runs]
     for column in columns:
         check_known(averaged, column.mean_of, "column", f"{where}: {column.name!r}: mean_of")
@@ -139,7 +139,8 @@ def _joined(parts: Sequence[Header]) -> Header:
     )
 
 
-def _distinct(headers: list[Header], where: str) -> list[Header]:
+def distinct(headers: list[Header], where: str) -> list[Header]:
+    """The rows or columns; :class:`BadInput` if two have the same name."""
     names = [header.name for header in headers]
     for twice in {name for name in names if names.count(name) > 1}:
         raise BadInput(f"{where}: two are called {twice!r}, expected names to differ")

@@ -107,7 +107,7 @@ def _check_places_of_overlay(
     """
     own = [key for key, one in plan.figures.items() if one.partitions and one.table is None]
     with_settings = dict.fromkeys([*plan.tables, *own])
-    for kind in ("experiments", "columns", "rows", "trials"):
+    for kind in ("experiments", "columns", "rows", "add_rows", "trials"):
         for key in getattr(config.overlay, kind):
             place = f"{where}: overlay.{kind}"
             experiment = key.partition("/")[0]
