@@ -70,7 +70,9 @@ def test_rows_are_compared_on_the_seeds_that_all_have(runs):
     assert best(content) == ["A"]
     assert ranks(content) == {"A": (1, 3), "B": (3, 3), "C": (2, 3)}
     assert content.on_fewer_seeds
-    assert "A number is over the seeds that all rows of a column have" in " ".join(notes(content))
+    assert "A number is over the seeds that all ranked rows of a column have" in " ".join(
+        notes(content)
+    )
 
 
 def test_rows_are_ranked_within_their_group(runs):
@@ -120,3 +122,29 @@ def test_a_verdict_on_a_mean_of_columns_takes_no_spread_for_tolerance(
     # The file of all published numbers has it from the frame alone.
     *_, again = (Cell(rows) for line in cells_of(content.frame) for rows in line)
     assert (again.averages, again.verdict) == (True, word)
+
+
+def test_a_mean_of_columns_is_of_the_numbers_that_these_show(runs):
+    """A's second seed is a bad one, and B does not have it; nor does a bound decide on seeds."""
+    trials = {"fedavg": [70, 40], "fedprox": [60], "oracle": [90, 95]}
+
+    def run(name, n, value, column):
+        return runs.add([value / 100], method=name, seed=n, model=column)
+
+    ids = [
+        [
+            [run(name, n, value, column) for n, value in enumerate(values, start=1)]
+            for column in ("cnn", "cnn2conv")
+        ]
+        + [[]]
+        for name, values in trials.items()
+    ]
+    rows = [{"name": name, "published": None} for name in "AB"]
+    rows.append({"name": "Bound", "published": None, "ranked": False})
+    columns = [{"name": name, "published": None} for name in ("a", "b")]
+    columns.append({"name": "mean", "published": None, "mean_of": ["a", "b"]})
+    given = {"rows": rows, "columns": columns, "runs": ids}
+    content = collect(described_table(given), read_runs(runs.files))
+    numbers = [[content.number(cell) for cell in row.shown] for row in content.rows]
+    assert numbers == [["70.0"] * 3, ["60.0"] * 3, ["90.0"] * 3]
+    assert [content.is_best(content.rows[0], column) for column in range(3)] == [True] * 3

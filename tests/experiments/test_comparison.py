@@ -220,11 +220,11 @@ def test_only_what_has_several_values_and_a_validation_part_can_be_chosen(own):
 
 @pytest.mark.parametrize(
     ("clients", "share"),
-    [(2, 0.5), (3, 2 / 3), (5, 0.6), (8, 0.5), (10, 0.4), (16, 0.25), (20, 0.25)],
+    [(1, 1), (2, 1), (3, 2 / 3), (5, 0.6), (8, 0.5), (10, 0.4), (16, 0.25), (20, 0.25)],
 )
 def test_four_clients_or_half_of_all_take_part_where_nobody_says_how_many(own, clients, share):
     found = read_comparison(["gce"], {"clients": clients}, own)
-    assert found.setting["schedule"]["participation"] == pytest.approx(share)
+    assert found.setting["schedule"]["participation"] == pytest.approx(share, abs=1e-3)
     given = read_comparison(["gce"], {"clients": clients, "participation": 0.1}, own)
     assert given.setting["schedule"]["participation"] == 0.1
     assert any("of 5 clients takes part" in one for one in given.remarks()) == (clients == 5)

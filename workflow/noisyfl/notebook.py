@@ -229,7 +229,8 @@ def train(
     if trained.diverged:
         _warn_of_divergence(describe_run(canonical), len(trained.rounds["round"]))
     elif keep_model and not trained.files.model.exists():
-        warnings.warn(f"{trained.files.model}: {NO_MODEL}", stacklevel=2)
+        text = f"{describe_run(canonical)}: no model: it is tested with its clients' own models"
+        warnings.warn(text, stacklevel=2)
     return trained
 
 

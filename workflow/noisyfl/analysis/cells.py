@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from noisyfl.analysis.frame import Rows, cells_of, summaries, tidy
+from noisyfl.analysis.frame import Rows, average, cells_of, summaries, tidy
 from noisyfl.analysis.metrics import MEASURES, Metric
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import verdict_on_number
@@ -121,23 +121,38 @@ class Cell:
         return self.summary.mean - self.published.value
 
 
-def _shown(lines: Sequence[Sequence[Cell]]) -> dict[tuple[int, int], Cell]:
-    """By row and column, each cell over those seeds alone that all with runs of its group have in
-    the column, if there are such: a seed with worse noise would otherwise count against those that
-    have it.
+def _shown(
+    lines: Sequence[Sequence[Cell]], ranked: Sequence[bool], description: TableDescription
+) -> list[tuple[Cell, ...]]:
+    """Each cell over the seeds that all ranked rows of its group share in its column, or over all
+    of its seeds if they share none: a seed with worse noise would otherwise count against those
+    that have it. Cells that average others average these.
+
+    Args:
+        ranked: whether a row is compared with others, by its number.
     """
-    groups: dict[tuple[str, int, str], dict[tuple[int, int], Cell]] = defaultdict(dict)
-    for r, line in enumerate(lines):
+    seeds: dict[tuple[str, int, str], list[set[int]]] = defaultdict(list)
+    for row, line in enumerate(lines):
         for c, cell in enumerate(line):
-            groups[cell.facts["row_group"], c, cell.metric][r, c] = cell
-    found: dict[tuple[int, int], Cell] = {}
-    for cells in groups.values():
-        seeds = {at: {row["seed"] for row in cell.rows} for at, cell in cells.items() if cell.runs}
-        common = set.intersection(*seeds.values()) if seeds else set()
-        for at, cell in cells.items():
-            fewer = common and seeds.get(at, common) != common
-            rows = [row for row in cell.rows if row["seed"] in common]
-            found[at] = Cell(rows) if fewer else cell
+            if ranked[row] and cell.runs:
+                group = cell.facts["row_group"], c, cell.metric
+                seeds[group].append({one["seed"] for one in cell.rows})
+
+    def over_common(c: int, cell: Cell) -> Cell:
+        common = set.intersection(*seeds.get((cell.facts["row_group"], c, cell.metric), [set()]))
+        rows = [one for one in cell.rows if one["seed"] in common]
+        return Cell(rows) if cell.runs and 0 < len(rows) < len(cell.rows) else cell
+
+    numbers = {column.name: c for c, column in enumerate(description.columns)}
+    found = []
+    for line in lines:
+        shown = [over_common(c, cell) for c, cell in enumerate(line)]
+        for c, column in enumerate(description.columns):
+            if column.mean_of and line[c].averages:
+                parts = [shown[numbers[name]].rows for name in column.mean_of]
+                averaged = average(parts, line[c].statistic)
+                shown[c] = Cell([{**line[c].facts, **one} for one in averaged])
+        found.append(tuple(shown))
     return found
 
 
@@ -153,8 +168,8 @@ class Row:
     Attributes:
         trained: it is a row of ours; else it is a line of the paper's that is not trained here.
         cells: with all trials.
-        shown: the cells as pages show them, over the seeds that all rows of its group have in the
-            column, if there are such.
+        shown: the cells as pages show them, over the seeds that the ranked rows of its group share
+            in the column.
         ranked: it is compared with other rows; False for a bound, and for a line of the paper's.
     """
 
@@ -195,13 +210,13 @@ class Content:
 
     @property
     def cells(self) -> list[Cell]:
-        """The cells that have runs."""
-        return [cell for row in self.trained_rows for cell in row.cells if cell.runs]
+        """The cells that have runs, as pages show them."""
+        return [cell for row in self.trained_rows for cell in row.shown if cell.runs]
 
     @property
     def verdicts(self) -> dict[str, int]:
         """How many published numbers of the table have each verdict."""
-        found = [cell.verdict for row in self.rows for cell in row.cells if cell.published]
+        found = [cell.verdict for row in self.rows for cell in row.shown if cell.published]
         return {word: found.count(word) for word in dict.fromkeys(found)}
 
     @cached_property
@@ -305,13 +320,20 @@ def content_of(
 ) -> Content:
     """Put a table together whose frame has been made already."""
     lines = [tuple(map(Cell, line)) for line in cells_of(frame)]
-    shown = _shown(lines)
-    rows = []
-    for r, line in enumerate(lines):
-        first = line[0].facts
-        name, method, trained = first["row"], first["our_method"], first["trained"]
-        group, label = first["row_group"], first["row_label"]
-        ranked = trained and description.rows[first["row_number"]].ranked
-        cells = tuple(shown[r, c] for c in range(len(line)))
-        rows.append(Row(name, method, trained, line, cells, group, label, ranked))
+    facts = [line[0].facts for line in lines]
+    ranked = [bool(one["trained"]) and description.rows[one["row_number"]].ranked for one in facts]
+    shown = _shown(lines, ranked, description)
+    rows = [
+        Row(
+            name=one["row"],
+            method=one["our_method"],
+            trained=one["trained"],
+            cells=lines[r],
+            shown=shown[r],
+            group=one["row_group"],
+            label=one["row_label"],
+            ranked=ranked[r],
+        )
+        for r, one in enumerate(facts)
+    ]
     return Content(description, frame, runs, tuple(rows))

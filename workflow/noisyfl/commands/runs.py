@@ -96,7 +96,7 @@ def train_job(job: TrainingJob, own: OwnFiles) -> str:
         verify(identifier, run)
         print(f"{identifier} is already trained: {run.folder}")
         if job.keep_models and not run.model.exists():
-            print(f"{run.model}: {NO_MODEL}")
+            print("it keeps no model: it diverged, or is tested with its clients' own models")
         return ""
     make_inputs(job, own)
     outcome = job.run(echo=True)

@@ -95,6 +95,13 @@ class RunFiles:
         return self.folder / "model.safetensors"
 
     @property
+    def no_model(self) -> Path:
+        """An empty file in the store, if a model was asked for and the method is tested with its
+        clients' own ones.
+        """
+        return self.folder / "no_model"
+
+    @property
     def labels(self) -> Path:
         """What the run found of each sample's label, if asked for; not part of the artifact."""
         return self.folder / "labels.parquet"

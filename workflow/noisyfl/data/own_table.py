@@ -180,8 +180,8 @@ class OwnTable:
 
     @property
     def dataset(self) -> Any:
-        """What the spec of a noisy partition of this project says of its dataset; None if the file
-        is none.
+        """The dataset in the spec of a noisy partition that this project wrote; None for any other
+        file.
         """
         with suppress(ValueError, TypeError, KeyError):
             said = json.loads(self._metadata.get(METADATA_KEY, b"null"))

@@ -38,8 +38,9 @@ from noisyfl.specs.spec import check_part
 from noisyfl.specs.words import component
 
 LEAST_PARTICIPANTS = 4
-"""Clients of a round, or half of all if these are fewer, where nobody says how many: an aggregation
-of one client's model is none, and an audit asks models of rounds without a client."""
+"""Clients of a round, or half of all if that is fewer, where nobody says how many: with one client
+there is nothing to aggregate, and an audit needs models of rounds in which a client did not take
+part."""
 
 DEFAULT_METHODS = ("fedavg", "rofl", "fedcni", "fednoil", "fedcorr", "fedrn")
 """What is compared if nobody says what."""
@@ -245,8 +246,8 @@ def read_comparison(
     with _naming(called):
         if like is None and "participation" not in schedule:
             clients = _comparison(setting, rows[:1], 1, own).clients
-            few = min(LEAST_PARTICIPANTS, math.ceil(clients / 2)) / clients
-            share = max(setting["schedule"]["participation"], few)
+            few = min(clients, max(2, min(LEAST_PARTICIPANTS, math.ceil(clients / 2))))
+            share = max(setting["schedule"]["participation"], math.ceil(1e4 * few / clients) / 1e4)
             setting = merge(setting, {"schedule": {"participation": share}})
         return _comparison(setting, rows, seeds or SEEDS, own)
 

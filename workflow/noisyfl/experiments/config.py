@@ -341,7 +341,7 @@ class Configuration(Typed):
     )
     keep_models: bool = Field(
         False,
-        description="store the final global model of each new run as model.safetensors",
+        description="store the final global model of each run that is trained as model.safetensors",
     )
     keep_labels: bool = Field(
         False,

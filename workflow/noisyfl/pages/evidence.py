@@ -15,7 +15,7 @@ import numpy as np
 
 from noisyfl.analysis.own_size import OwnSize
 from noisyfl.analysis.statistics import NOT_SUPPORTED, SUPPORTED, UNDECIDED
-from noisyfl.analysis.summaries import WORDS, number
+from noisyfl.analysis.summaries import number
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.leads import Lead
 from noisyfl.claims.leads import leads as leads_of
@@ -115,11 +115,19 @@ def _results(scale: str, leads: Sequence[Lead], tables: Sequence[PaperTable]) ->
     return lines
 
 
+ACCURACIES = {
+    "best": "the best evaluation",
+    "mean_last_10": "the mean of the last ten evaluations",
+    "final_or_max": "the last one, or the maximum (\\*) of a method that did not converge",
+}
+"""The accuracy of a run, by the name of the statistic."""
+
+
 def _measures(leads: Sequence[Lead]) -> str:
     """How the accuracies of leads summarize a run, and in which papers' tables."""
     papers: dict[str, list[str]] = {}
     for lead in leads:
-        papers.setdefault(WORDS[lead.statistic], []).append(PAPERS[lead.paper])
+        papers.setdefault(ACCURACIES[lead.statistic], []).append(PAPERS[lead.paper])
     return "; ".join(f"{how} ({', '.join(dict.fromkeys(some))})" for how, some in papers.items())
 
 

@@ -214,9 +214,8 @@ def notes(content: Content) -> list[str]:
         best = f" The best of {rivals} is in bold." if ranked else ""
         found.append(f"Ours: {measures}; {spread}.{best}")
         if content.on_fewer_seeds:
-            found.append(
-                f"A number is over the seeds that all rows of {rivals} have; the CSV file has all."
-            )
+            shared = f"the seeds that all ranked rows of {rivals} have"
+            found.append(f"A number is over {shared}; the CSV file has all.")
         found += _not_recorded(content)
         others = [row.name for row in content.trained_rows if not row.ranked]
         found += [f"Not ranked, and never in bold: {'; '.join(others)}."] if others and best else []
@@ -340,7 +339,8 @@ def origin(run: Run) -> str:
 
 
 def _trials(content: Content) -> str:
-    *fewer, most = sorted({len(cell.runs) for cell in content.cells})
+    trials = {len(cell.runs) for row in content.trained_rows for cell in row.cells if cell.runs}
+    *fewer, most = sorted(trials)
     return " or ".join([*map(str, fewer), count(most, "trial")])
 
 

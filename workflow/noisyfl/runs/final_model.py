@@ -27,7 +27,7 @@ from noisyfl.specs.identity import identity
 
 NO_MODEL = (
     "no model was saved; `noisyfl train SPEC.json --keep-models`, with the run's spec.json, trains "
-    "it once more and saves one, unless the method is tested with its clients' own models"
+    "it once more and saves one"
 )
 """The message about a model that was not saved."""
 

@@ -109,7 +109,8 @@ class TrainingJob:
         """
         run = identity(self.spec)
         lacks_labels = self.keep_labels and not has_labels(run, files)
-        lacks_model = self.keep_models and not files.model.exists()
+        models = files.model, Results(Path(self.results)).stored(run).no_model
+        lacks_model = self.keep_models and not any(path.exists() for path in models)
         return files.whole() and (
             not (lacks_labels or lacks_model)
             or read_provenance(files.provenance, run).status == "diverged"
@@ -184,6 +185,7 @@ class TrainingJob:
                     for kept, place in (
                         (files.labels, stored.labels),
                         (files.model, stored.model),
+                        (files.no_model, stored.no_model),
                     ):
                         with suppress(FileNotFoundError):  # of a run that diverges this time
                             kept.replace(place)

@@ -45,7 +45,7 @@ def put_in_place(store: RunFiles, files: RunFiles) -> None:
 def forget(store: RunFiles) -> None:
     """Make a stored run incomplete, so that it is trained again; its other names keep its files."""
     # The model and the labels too, since the next training may leave none.
-    for path in (store.provenance, store.model, store.labels):
+    for path in (store.provenance, store.model, store.no_model, store.labels):
         path.unlink(missing_ok=True)
 
 

@@ -230,6 +230,9 @@ def train_run(
 
         save = partial(save_model, files.model, spec, federation, server)
         saved = when_there_is_room(save, log, pause)
+        if not saved:
+            files.folder.mkdir(parents=True, exist_ok=True)
+            files.no_model.touch()
         log("saved the model" if saved else "no model saved: the clients' own ones are tested")
     if finished and (ledger := federation.records.ledger) is not None:
         table = labels_table(federation.clients, ledger)

@@ -156,9 +156,9 @@ class Checkpoint:
             for name, found in _versions(before).items():
                 if found != versions[name]:
                     raise BadInput(
-                        f"the method has written in place to a tensor of {PLACES[name]} in round "
-                        f"{rounds + 1}, expected a new tensor in its place, such as "
-                        "torch.where(mask, new, old)"
+                        f"the method has written in place to a tensor, list or mapping in "
+                        f"{PLACES[name]} in round {rounds + 1}, expected a new one in its place, "
+                        "such as torch.where(mask, new, old) or [*old, new]"
                     )
         except Interrupted:
             self._in_round = False
@@ -277,7 +277,9 @@ def _versions(content: Mapping[str, Any]) -> dict[str, list[int]]:
     """How often each tensor that outlives a round has been written to in place."""
     leaves = {name: tree_leaves(content[name]) for name in PLACES}
     return {
-        name: [leaf._version for leaf in found if isinstance(leaf, Tensor)]
+        name: [
+            leaf._version for leaf in found if isinstance(leaf, Tensor) and not leaf.is_inference()
+        ]
         for name, found in leaves.items()
     }
 

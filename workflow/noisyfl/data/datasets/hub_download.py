@@ -104,9 +104,11 @@ def files_of_split(folder: Path, split: str, option: str) -> list[Path]:
         known = sorted(set().union(*map(names, every)))
         raise BadInput(f"got {split!r}, expected a split, such as {', '.join(known)}", option)
     folders = {path.relative_to(folder).parent for path in found}
-    configurations = {
-        "/".join(part for part in inside.parts if part not in ("data", split)) for inside in folders
-    }
+    above = [
+        inside.parts[: inside.parts.index(split)] if split in inside.parts else inside.parts
+        for inside in folders
+    ]
+    configurations = {tuple(part for part in parts if part != "data") for parts in above}
     if len(configurations) > 1:
         raise BadInput(
             f"got {split!r}, of which there are files in {', '.join(sorted(map(str, folders)))}; "
