@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from noisyfl.analysis.frame import Rows, average, cells_of, summaries, tidy
+from noisyfl.analysis.frame import Rows, average_of_cells, cells_of, summaries, tidy
 from noisyfl.analysis.metrics import MEASURES, Metric
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import verdict_on_number
@@ -150,7 +150,7 @@ def _shown(
         for c, column in enumerate(description.columns):
             if column.mean_of and line[c].averages:
                 parts = [shown[numbers[name]].rows for name in column.mean_of]
-                averaged = average(parts, line[c].statistic)
+                averaged = average_of_cells(parts, line[c].statistic)
                 shown[c] = Cell([{**line[c].facts, **one} for one in averaged])
         found.append(tuple(shown))
     return found

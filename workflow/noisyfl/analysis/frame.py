@@ -283,7 +283,7 @@ def _trials(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[dict[s
     for (r, row), (c, column) in _places(table):
         if column.mean_of and set(column.mean_of) <= set(numbers):
             parts = [found[r, numbers[name]] for name in column.mean_of]
-            found[r, c] = average(parts, table.statistic_of(row, column))
+            found[r, c] = average_of_cells(parts, table.statistic_of(row, column))
     for (r, c), rows in found.items():
         for row_of_cell in rows:
             yield {"row_number": r, "column_number": c, **row_of_cell}
@@ -322,7 +322,7 @@ def rows_by_trial(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
     return found
 
 
-def average(parts: Sequence[Rows], statistic: str) -> Rows:
+def average_of_cells(parts: Sequence[Rows], statistic: str) -> Rows:
     """One row per averaged cell (FedRN, Table 8); none if any of these cells has no number."""
     known = [summaries(part) for part in parts]
     if not all(known):

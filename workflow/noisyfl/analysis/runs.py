@@ -19,7 +19,6 @@ from noisyfl.core.provenance import Provenance
 from noisyfl.runs.artifact import read_artifact, read_clients
 from noisyfl.specs.descriptions import TableDescription
 from noisyfl.specs.identity import identity
-from noisyfl.specs.run_words import describe_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +44,8 @@ class Run:
     all_rounds: Columns
 
     def __repr__(self) -> str:
+        from noisyfl.specs.run_words import describe_run  # with torch, which tables do without
+
         return f"<run {self.id}: {describe_run(self.spec)}, {self.provenance.status}>"
 
     @property

@@ -27,7 +27,6 @@ from noisyfl.pages.claims import tally
 from noisyfl.pages.evidence_paths import CLAIMS, LEADS
 from noisyfl.pages.explanations import PaperReasons, read_reasons, template
 from noisyfl.pages.paper_tables import PaperTable, lead_text, paper_tables
-from noisyfl.pages.settings import count
 from noisyfl.specs.published import PAPERS
 
 
@@ -168,7 +167,8 @@ def _in_short(
             verdicts = Counter(one.verdict for one in own)
             sentences.append(
                 f"{where}{PAPERS[own[0].paper]} is significantly better than FedAvg in "
-                f"{verdicts[SUPPORTED]} of {count(len(own), 'column')}, and significantly worse in "
+                f"{verdicts[SUPPORTED]} of {len(own)} column{'s' * (len(own) > 1)}, and "
+                f"significantly worse in "
                 f"{verdicts[NOT_SUPPORTED]}. The lead is {_range(ours, '+z.1f')} points, in the "
                 f"paper {_range(printed, '+z.1f')}."
             )
