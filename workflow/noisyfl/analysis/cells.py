@@ -151,7 +151,8 @@ def _shown(
             if column.mean_of and line[c].averages:
                 parts = [shown[numbers[name]].rows for name in column.mean_of]
                 averaged = average_of_cells(parts, line[c].statistic)
-                unknown = [{"trial": 0, "value": math.nan}]  # if a part has no number on these seeds
+                # A part may have no number on these seeds.
+                unknown = [{"trial": 0, "value": math.nan}]
                 shown[c] = Cell([{**line[c].facts, **one} for one in averaged or unknown])
         found.append(tuple(shown))
     return found
