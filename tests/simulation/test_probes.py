@@ -20,6 +20,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.simulation import probes
 from noisyfl.simulation.checkpoint import Interrupted
+from noisyfl.simulation.federation import PARTICIPANTS
 from noisyfl.simulation.records import CLIENT_COLUMNS
 from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
@@ -336,7 +337,7 @@ def test_features_are_those_of_local_models_beside_the_centroids(data, tmp_path,
 
 def again(federation, server, side):
     """The last round's local updates from the model and the centroids of its end."""
-    clients = [federation.clients[number] for number in sorted(federation.state["participants"])]
+    clients = [federation.clients[number] for number in sorted(federation.state[PARTICIPANTS])]
     with federation.scratch():
         side.before_round(7, clients, federation)
         tasks = [Task(c, federation.weights, side.memory(c, federation)) for c in clients]

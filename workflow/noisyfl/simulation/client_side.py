@@ -235,6 +235,8 @@ def _passed_on(name: str) -> Callable[..., Any]:
     def call(self: ClientSideWrapper, *given: Any) -> Any:
         return getattr(self.side, name)(*given)
 
+    # That of the hook, with which a subclass's functions are compared.
+    vars(call)["__signature__"] = inspect.signature(getattr(ClientSide, name))
     return call
 
 
