@@ -21,9 +21,10 @@ OTHERS = but(*BOTH)
 )
 def far_ahead(accuracy: Numbers) -> Checks:
     """With either schedule of epochs FedNoiL is far ahead of every federated baseline."""
-    lead = accuracy[BOTH].min("method") - accuracy[OTHERS].max("method")
-    says = "the lower of the two is ahead by three points or more"
-    yield from check(says, lead >= 3, bound=OURS)
+    # Of each baseline, since one that is ahead decides, whichever others are not run.
+    lead = accuracy[BOTH].min("method") - accuracy[OTHERS]
+    says = "the lower of the two is ahead of each by three points or more"
+    yield from check(says, (lead >= 3).every("method") >= 1, bound=OURS)
 
 
 @claim(
@@ -103,10 +104,12 @@ def server_sides(accuracy: Numbers) -> Checks:
 )
 def ahead_with_many_clients(accuracy: Numbers) -> Checks:
     """FedNoiL is clearly ahead with 100 clients, and still the best where they differ in size."""
-    lead = accuracy[BOTH].min("method") - accuracy[OTHERS].max("method")
-    says = "with 100 clients ahead by three points or more"
-    yield from check(says, lead["iid"] >= 3, bound=OURS)
-    yield from check("with clients of unequal size ahead", lead["quantity_dirichlet"] > 0)
+    lead = accuracy[BOTH].min("method") - accuracy[OTHERS]
+    many, unequal = (lead.at(partition_kind=kind) for kind in ("iid", "quantity_dirichlet"))
+    says = "with 100 clients ahead of each other method by three points or more"
+    yield from check(says, (many >= 3).every("method") >= 1, bound=OURS)
+    says = "with clients of unequal size ahead of each"
+    yield from check(says, (unequal > 0).every("method") >= 1)
 
 
 @claim(
