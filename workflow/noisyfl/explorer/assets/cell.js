@@ -136,7 +136,7 @@ function summary(one, n, numbers) {
       ["Rank", cell.rank && `${rankWords(cell)}, among the rows of its kind in its column`],
       [
         "Seeds",
-        cell.seeds.length ? `${cell.seeds.join(", ")}: those that all rows of its kind have in its column` : null,
+        cell.seeds.length ? `${cell.seeds.join(", ")}: those that all ranked rows of its kind have in its column` : null,
       ],
       ["Spread", cell.averages ? "± is over the averaged columns, which are settings, not over seeds" : null],
       [
