@@ -8,7 +8,7 @@ import pytest
 import own_sets
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.data.datasets.own_formats import Wanted, list_samples
+from noisyfl.data.datasets.own_formats import SampleColumns, list_samples
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import provide
 from noisyfl.data.own_files import OwnFiles
@@ -225,7 +225,7 @@ def test_true_labels_beside_given_ones_have_to_be_the_datasets(tmp_path, clean, 
 def test_an_image_is_named_by_its_row_in_the_file(tmp_path):
     images = np.zeros((20, 2, 2), np.uint8)
     np.savez(tmp_path / "set.npz", image=images, label=[0, 1] * 10, given=[1, 0] * 10)
-    found, _ = list_samples(tmp_path / "set.npz", Wanted("label", "given"))
+    found, _ = list_samples(tmp_path / "set.npz", SampleColumns("label", "given"))
     some = found["all"].rows(np.array([3, 15]))
     assert [name.rpartition(", ")[2] for name in some.names] == ["row 3", "row 15"]
     assert (len(some.samples), some.labels, some.given) == (2, [1, 1], [0, 0])

@@ -15,7 +15,7 @@ import numpy as np
 
 from noisyfl.core.options import BadInput, within
 from noisyfl.data.datasets.folders import hub_part
-from noisyfl.data.datasets.own_formats import Wanted, list_parquet
+from noisyfl.data.datasets.own_formats import SampleColumns, list_parquet
 from noisyfl.data.datasets.own_pixels import decode
 from noisyfl.data.own_table import OwnTable
 
@@ -93,7 +93,7 @@ def load_parquet(name: str, part: str, files: list[Path]) -> tuple[np.ndarray, n
         there = OwnTable(files[0]).names
         image = "img" if "img" in there else "image"
         label = "fine_label" if name == "cifar100" and "fine_label" in there else "label"
-        listed = list_parquet(files, Wanted(label, None, (image,)))
+        listed = list_parquet(files, SampleColumns(label, None, (image,)))
         pixels = decode(listed.samples, listed.names, None)
     numbers = {one: number for number, one in enumerate(listed.classes or ())}
     labels = np.array([numbers.get(str(one), one) for one in listed.labels])

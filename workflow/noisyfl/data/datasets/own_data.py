@@ -28,7 +28,7 @@ from noisyfl.data.datasets.hub_download import fetched, files_of_split
 from noisyfl.data.datasets.images import Arrays
 from noisyfl.data.datasets.own_formats import (
     Listing,
-    Wanted,
+    SampleColumns,
     check_apart,
     list_parquet,
     list_samples,
@@ -111,7 +111,7 @@ class RequestedData(Component, ABC):
     )
 
     @abstractmethod
-    def columns(self, given: str | None) -> Wanted:
+    def columns(self, given: str | None) -> SampleColumns:
         """What is read of a part.
 
         Args:

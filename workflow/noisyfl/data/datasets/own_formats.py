@@ -35,7 +35,7 @@ FEATURES = "features"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SampleColumns:
     """What is read of a file: columns, or arrays.
 
     Attributes:
@@ -64,7 +64,7 @@ class Wanted:
         """Columns that are text even if all of it is digits: names of files such as 0001."""
         return () if self.vectors else self.chosen
 
-    def of_part(self, named: Callable[[str], str]) -> Wanted:
+    def of_part(self, named: Callable[[str], str]) -> SampleColumns:
         """The same for the arrays of a part of an .npz.
 
         Args:
@@ -177,7 +177,7 @@ Parts = dict[str, Listing]
 """What is listed of ``train`` and ``test``, or of ``all``."""
 
 
-def list_samples(place: Path, columns: Wanted) -> tuple[Parts, list[str]]:
+def list_samples(place: Path, columns: SampleColumns) -> tuple[Parts, list[str]]:
     """What a file or folder lists, and notes of what is not read of it.
 
     Args:
@@ -205,7 +205,7 @@ def list_samples(place: Path, columns: Wanted) -> tuple[Parts, list[str]]:
     return {"all": _listed(table, columns)}, []
 
 
-def list_parquet(files: Sequence[Path], columns: Wanted) -> Listing:
+def list_parquet(files: Sequence[Path], columns: SampleColumns) -> Listing:
     """The rows of Parquet files, as the hub has them."""
     each = [_listed(_table(file, columns), columns) for file in files]
     for file, one in zip(files, each, strict=True):
@@ -234,11 +234,11 @@ def check_features(one: Listing, another: Listing, where: str) -> None:
         )
 
 
-def _table(place: Path, columns: Wanted) -> OwnTable:
+def _table(place: Path, columns: SampleColumns) -> OwnTable:
     return OwnTable(place, texts=columns.texts)
 
 
-def _listed(table: OwnTable, columns: Wanted) -> Listing:
+def _listed(table: OwnTable, columns: SampleColumns) -> Listing:
     for option_name, name in (("label", columns.label), ("given", columns.given)):
         if name is not None:
             table.check(name, option_name)
@@ -258,7 +258,7 @@ def _listed(table: OwnTable, columns: Wanted) -> Listing:
     )
 
 
-def _npz_parts(table: OwnTable, columns: Wanted) -> tuple[Parts, list[str]]:
+def _npz_parts(table: OwnTable, columns: SampleColumns) -> tuple[Parts, list[str]]:
     """The arrays of both parts: ``train_image``, or ``train_images`` as MedMNIST has it."""
 
     def named(of: str, part: str) -> str:
@@ -279,7 +279,7 @@ def _npz_parts(table: OwnTable, columns: Wanted) -> tuple[Parts, list[str]]:
     return {part: replace(one, files=()) for part, one in listed.items()}, notes
 
 
-def _image_folder(place: Path, columns: Wanted, tree: Tree) -> tuple[Parts, list[str]]:
+def _image_folder(place: Path, columns: SampleColumns, tree: Tree) -> tuple[Parts, list[str]]:
     """A folder of images: a folder for each class, or such a folder for each part."""
     if columns.given is not None:
         raise BadInput(
@@ -301,7 +301,7 @@ def _image_folder(place: Path, columns: Wanted, tree: Tree) -> tuple[Parts, list
     return parts, skipped(tree, [folder.name for folder in left], unread)
 
 
-def _parquet_folder(place: Path, columns: Wanted, tree: Tree) -> tuple[Parts, list[str]]:
+def _parquet_folder(place: Path, columns: SampleColumns, tree: Tree) -> tuple[Parts, list[str]]:
     """The parts of a folder, by the names that the hub's library looks for in paths: in a file's
     name, or else in those of the folders above it.
     """

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from noisyfl.core.options import BadInput, option
 from noisyfl.data.datasets.own_data import RequestedData, Samples
-from noisyfl.data.datasets.own_formats import Listing, Wanted, list_samples
+from noisyfl.data.datasets.own_formats import Listing, SampleColumns, list_samples
 from noisyfl.data.datasets.own_pixels import decode
 
 Pixels = Annotated[int, Field(ge=1)]
@@ -46,9 +46,9 @@ class RequestedImages(RequestedData):
         None, doc="standard deviation of each channel; null: that of the training part"
     )
 
-    def columns(self, given: str | None) -> Wanted:
+    def columns(self, given: str | None) -> SampleColumns:
         """See :class:`RequestedData`."""
-        return Wanted(self.label, given, (self.image,))
+        return SampleColumns(self.label, given, (self.image,))
 
     def files(self, place: Path) -> Iterator[Path]:
         """A file, and those that a .csv lists."""

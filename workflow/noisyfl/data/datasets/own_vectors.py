@@ -11,7 +11,7 @@ import numpy as np
 
 from noisyfl.core.options import BadInput, did_you_mean, option
 from noisyfl.data.datasets.own_data import RequestedData, Samples
-from noisyfl.data.datasets.own_formats import Listing, Wanted, check_features
+from noisyfl.data.datasets.own_formats import Listing, SampleColumns, check_features
 from noisyfl.data.datasets.requested import shortened
 
 SHOWN = 20
@@ -53,10 +53,10 @@ class RequestedVectors(RequestedData):
         """See :class:`RequestedData`."""
         return {"name": self.name, **super().options()}
 
-    def columns(self, given: str | None) -> Wanted:
+    def columns(self, given: str | None) -> SampleColumns:
         """See :class:`RequestedData`."""
         labels = (self.label, *([self.given] if self.given else []))
-        return Wanted(self.label, given, self._chosen, True, (*labels, *self.without))
+        return SampleColumns(self.label, given, self._chosen, True, (*labels, *self.without))
 
     @property
     def _chosen(self) -> tuple[str, ...]:

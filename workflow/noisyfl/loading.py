@@ -1,0 +1,203 @@
+"""Read tables, runs, noisy partitions and models in Python.
+
+Everything is in the same artifacts that the command line reads, and in what is tracked in the
+repository. Tables are pandas data frames, a client's samples a torch ``Dataset``.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from noisyfl.analysis.cells import collect
+from noisyfl.analysis.frame import join_frames
+from noisyfl.analysis.published_cells import published_cells
+from noisyfl.analysis.runs import Run, read_run, read_runs
+from noisyfl.commands.data import partition_file
+from noisyfl.commands.scales import read_plan
+from noisyfl.core.options import BadInput, find
+from noisyfl.core.plugins import load as load_plugins
+from noisyfl.core.tracked import REPRODUCED
+from noisyfl.data import noisy_partition
+from noisyfl.data.client_images import FederatedData
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.own_kinds import KINDS
+from noisyfl.data.datasets.parts import read_part
+from noisyfl.data.datasets.prepared import prepared
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.experiments.config import load_config, published_files
+from noisyfl.experiments.places import Places
+from noisyfl.experiments.plan import Plan
+from noisyfl.experiments.plan_file import PlanFile
+from noisyfl.experiments.scale import Scale
+from noisyfl.experiments.scale_file import named_scale
+from noisyfl.runs.final_model import NO_MODEL, FinalModel
+from noisyfl.runs.final_model import load_model_file as model_in
+from noisyfl.specs.catalogue import method_summary, methods
+from noisyfl.specs.published import read_published
+
+if TYPE_CHECKING:
+    from noisyfl.specs.descriptions import TableDescription
+
+Folders = str | Path | Sequence[str | Path]
+"""One folder, or several that are searched in turn."""
+
+
+def plan(scale: str | Path, results: str | Path | None = None) -> Plan:
+    """What a scale asks for: its tables and figures, and the spec of each run by id.
+
+    Args:
+        scale: its name, or its file.
+        results: the folder of all artifacts; None: as the scale's file says.
+
+    Raises:
+        BadInput: something is wrong with the scale or its experiments.
+    """
+    return read_plan(named_scale(scale), Path(results) if results is not None else None)
+
+
+def load_table(
+    name: str, scale: str | Path = "reduced", results: str | Path | None = None
+) -> pd.DataFrame:
+    """A table of the existing runs, one row per table, row, column and run.
+
+    The columns are those of :mod:`noisyfl.analysis.frame`; ``frame.pivot_table("value", "row",
+    "column", sort=False)`` is the table as it is printed, and ``"published"`` the paper's.
+
+    Args:
+        name: ``<experiment>/<table>``, such as ``fednoil/table1``.
+        scale: its name, or its file.
+        results: the folder of all artifacts; None: as the scale's file says. Runs that it lacks are
+            taken from the tracked ones.
+
+    Raises:
+        BadInput: there is no such scale or table, or none of its runs exists.
+    """
+    finished = _finished(scale, results)
+    table = finished.plan.tables.get(name)
+    if table is None or not table.run_ids():
+        known = plan(scale, results).tables
+        find(known, name, "table", f"the scale {finished.plan.scale}")
+        raise BadInput(f"{name}: none of its runs exists; train it first")
+    return _frame(finished, table)
+
+
+def load_cells(scale: str | Path = "reduced", results: str | Path | None = None) -> pd.DataFrame:
+    """Every published number, with ours from existing runs: ``cells.csv`` as a frame.
+
+    Args:
+        scale: its name, or its file.
+        results: see :func:`load_table`.
+    """
+    finished = _finished(scale, results)
+    numbers = published_cells(
+        join_frames([_frame(finished, table) for table in finished.wanted_tables.values()]),
+        read_published(*published_files(finished.config)),
+    )
+    return pd.read_csv(io.StringIO(numbers.to_csv(index=False)))
+
+
+def load_run(run: str, results: str | Path = "results") -> Run:
+    """A run: its spec, its provenance, and its columns by round.
+
+    ``run.rounds`` and ``pd.DataFrame(run.clients)`` are its two tables.
+
+    Args:
+        run: its id.
+        results: the folder of all artifacts; the tracked ones are looked at, too.
+
+    Raises:
+        BadInput: it is not there.
+        DamagedArtifact: its files are damaged.
+    """
+    return read_run(run, Places(Path(results)).files(run))
+
+
+def load_model(
+    run: str, results: str | Path = "results", plugins: Sequence[str] = ()
+) -> FinalModel:
+    """The model that a run has kept, a torch module that takes uint8 images, or vectors.
+
+    Args:
+        run: its id.
+        results: the folder of all artifacts; the tracked ones are looked at, too.
+        plugins: files of plugins, such as that of its network.
+
+    Raises:
+        BadInput: there is no such run, or it has kept no model (``train(spec, keep_model=True)``).
+    """
+    load_plugins(plugins)
+    path = Places(Path(results)).files(run).model
+    if not path.exists():
+        raise BadInput(f"{path}: {NO_MODEL}")
+    return model_in(path)
+
+
+def load_partition(
+    partition: str,
+    results: str | Path = "results",
+    data: Folders = "data",
+    download: bool = False,
+) -> FederatedData:
+    """A noisy partition: clients with their images, given labels and true labels.
+
+    Args:
+        partition: its id, which ``plan(...).partitions`` and ``plan(...).facts[run]`` have.
+        results: the folder of all artifacts; the tracked ones are looked at, too.
+        data: the folders of official data files, from which the dataset is prepared if need be.
+        download: fetch official files that are missing.
+
+    Raises:
+        BadInput: there is no such partition, or its dataset is not there.
+    """
+    found = noisy_partition.read(partition_file(partition, Path(results)))
+    own = OwnFiles(folders_of(data), Path(results))
+    parts = prepared(found.spec["dataset"], own, download)
+    train, test = map(read_part, parts)
+    return FederatedData(found, train, test)
+
+
+def load_methods() -> pd.DataFrame:
+    """Every method: its name, what it is, its sides, and its options with their defaults."""
+    return pd.DataFrame(
+        {
+            "method": name,
+            "title": method_summary(name),
+            "server": one.is_server,
+            "client": one.is_client,
+            "networks": one.networks,
+            "options": one.defaults(),
+        }
+        for name, one in methods().items()
+    ).set_index("method")
+
+
+def folders_of(data: Folders) -> list[Path]:
+    """Folders of data files; :class:`BadInput` if one is the name of a dataset."""
+    folders = [Path(data)] if isinstance(data, str | Path) else [Path(folder) for folder in data]
+    for folder in folders:
+        name = str(folder)
+        if not folder.exists() and name.partition("(")[0] in (*DATASETS, *KINDS):
+            hint = f"did you mean dataset={name!r}?"
+            raise BadInput(f"data: got {name!r}, expected a folder of data files; {hint}")
+    return folders
+
+
+def _finished(scale: str | Path, results: str | Path | None) -> Scale:
+    """A scale without what its tables lack."""
+    file = named_scale(scale)
+    given = load_config(file)
+    here = {"results": given.results if results is None else Path(results)}
+    config = given.model_copy(update={**here, "train_missing": False})
+    found = PlanFile(config, str(file)).plan(lambda line: print(line, file=sys.stderr))
+    return Scale(config, found, REPRODUCED)
+
+
+def _frame(scale: Scale, table: TableDescription) -> pd.DataFrame:
+    """The tidy frame of a table."""
+    return collect(table, read_runs({run: scale.run_files(run) for run in table.run_ids()})).frame
