@@ -74,9 +74,42 @@ def test_a_list_is_a_row_for_each_value_unless_the_option_is_a_list(own):
     assert methods[3]["parts"][0]["byzantine"] == 1
 
 
+def test_a_list_in_the_schedule_is_a_row_for_each_value_of_every_method(own):
+    given = {"learning_rate": [0.01, 0.1], "optimizer": "adamw"}
+    wanted = read_comparison(["fedavg", "fedprox(mu=[1, 2])"], given, own, seeds=1)
+    assert [row.name for row in wanted.rows] == [
+        *("fedavg, learning_rate=0.01", "fedavg, learning_rate=0.1"),
+        *("fedprox(mu=1), learning_rate=0.01", "fedprox(mu=1), learning_rate=0.1"),
+        *("fedprox(mu=2), learning_rate=0.01", "fedprox(mu=2), learning_rate=0.1"),
+    ]
+    schedules = [spec["schedule"] for spec in wanted.runs.values()]
+    assert [one["learning_rate"] for one in schedules] == [0.01, 0.1] * 3
+    assert {one["momentum"] for one in schedules} == {0.0}
+    assert "learning_rate 0.01 or 0.1, momentum 0.0, optimizer adamw" in wanted.describe()
+    first = wanted.on_validation()
+    assert len(first.rows) == 6
+    worth = {row.name: number for number, row in enumerate(first.rows)}
+    chosen = wanted.choose(worth)
+    assert [(row.name, row.note) for row in chosen.rows] == [
+        ("fedavg, learning_rate=0.1", "chosen from 2"),
+        ("fedprox(mu=2), learning_rate=0.1", "chosen from 4"),
+    ]
+    assert set(chosen.runs) < set(wanted.runs)
+
+
+def test_adam_has_its_own_learning_rate_unless_one_is_given(own):
+    (spec,) = read_comparison(["fedavg"], {"optimizer": "adam"}, own, seeds=1).runs.values()
+    assert (spec["schedule"]["learning_rate"], spec["schedule"]["momentum"]) == (0.001, 0.0)
+    with pytest.raises(BadInput, match=r"^momentum: got 0.5, expected 0 with adam"):
+        read_comparison(["fedavg"], {"optimizer": "adam", "momentum": 0.5}, own)
+    with pytest.raises(BadInput, match=r"^methods: got 'scaffold', which needs the optimizer"):
+        read_comparison(["scaffold"], {"optimizer": "adam"}, own)
+
+
 @pytest.mark.parametrize(
     ("given", "setting", "like"),
     [
+        (["fedavg", "gce"], {"learning_rate": [0.01, 0.1], "local_epochs": [1, 2]}, None),
         (["fedavg", "fedprox(mu=[0.1, 1])", "median+gce"], {"noise_level": 0.2, "rounds": 7}, None),
         (["fedavg", "fedcorr", "centralized+dividemix"], {}, f"fedcorr/table2:{RHO}"),
         (["fedrn"], {"clients": 10, "noise_level": "constant(level=0.3)"}, f"fedcorr/table2:{RHO}"),
@@ -182,6 +215,8 @@ def test_values_are_chosen_on_the_validation_part_and_reported_on_the_test_part(
         (["gce"], {}, {"scale": "desk"}, "^scale: got 'desk', expected none without like"),
         (["gce"], {"clients": 5, "partition": "iid(clients=10)"}, {}, "^clients: got 5, expected"),
         (["gce"], {"clients": 5000}, {}, "partition: dirichlet: clients=5000"),
+        (["gce"], {"learning_rate": []}, {}, r"^learning_rate: got \[\], expected at least one"),
+        (["gce"], {"rounds": [5, 0]}, {}, "^rounds: Input should be .* 1"),
         (["gce"], {"rounds": 0}, {}, "^rounds: Input should be .* 1"),
         (["gce"], {"round": 1}, {}, "unknown keyword 'round'; did you mean 'rounds'?"),
         (["gce"], {"noise_level": 2}, {}, "^noise_level: constant.level: Input should be .* 1"),

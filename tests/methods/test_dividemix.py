@@ -89,12 +89,9 @@ def test_a_local_epoch_is_two_one_for_each_network():
             "local_epochs": 5,
             "batch_size": 2,
             "learning_rate": 0.1,
-            "decay_every": 2,
         }
     )
-    changed = dividemix().local_schedule(4, schedule)
-    assert changed.local_epochs == 10
-    assert changed.learning_rate == pytest.approx(0.001)
+    assert dividemix().local_schedule(4, schedule).local_epochs == 10
     # FedCorr's baseline: an ordinary warm-up, and longer local updates after it.
     longer = dividemix(warm_up_rounds=4, local_epochs=20)
     assert [longer.local_schedule(r, schedule).local_epochs for r in (0, 3, 4, 9)] == [

@@ -8,7 +8,7 @@ import torch
 
 from fakes import FakeFederation, FakeModel
 from noisyfl.simulation.client_side import ClientSide
-from noisyfl.simulation.sgd import SGD
+from noisyfl.simulation.optimizer import Optimizer
 from noisyfl.simulation.updates import Batch, Update
 from vectors import method
 
@@ -44,7 +44,7 @@ class Quadratic(FakeFederation):
     def local_update(self, side, client, round):
         model = model_of(self.weights)
         schedule = side.local_schedule(round, self.schedule)
-        optimizer = SGD(model.weights, schedule)
+        optimizer = Optimizer(model.weights, schedule)
         memory = {name: value.clone() for name, value in side.memory(client, self).items()}
         steps = self.steps if len(client) else 0
         for _ in range(steps):

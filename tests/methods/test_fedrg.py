@@ -20,9 +20,9 @@ from noisyfl.methods.fedrg import (
     leaf_copies,
     project,
 )
+from noisyfl.simulation.optimizer import Optimizer
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.sgd import SGD
 from noisyfl.simulation.updates import Batch, Update
 from vectors import method
 
@@ -130,7 +130,7 @@ def test_weights_in_the_memory_descend_as_the_model_does():
         "sgd": torch.tensor([0.3, 0.9, 0.2]),
     }
     weight = start.clone().requires_grad_()
-    optimizer = SGD({"w": weight}, schedule)
+    optimizer = Optimizer({"w": weight}, schedule)
     for _ in range(3):
         trained = leaf_copies(memory, ["w"])
         descend((trained["w"] ** 3).sum(), trained, memory)

@@ -79,15 +79,16 @@ def test_a_step_that_is_not_repeatable_is_not_captured():
     assert runner.usage.captured == 0
 
 
-@pytest.mark.parametrize("plan", [{"decay_every": 1}, {"momentum": 0.0}])
+@pytest.mark.parametrize("plan", [{}, {"momentum": 0.0}, {"momentum": 0.0, "optimizer": "adam"}])
 def test_what_a_step_does_not_read_makes_no_new_graph(plan):
-    """Local epochs change from round to round, as FedNoiL's do; a rate is read where it lies."""
+    """Local epochs and rates change from round to round; a rate is read where it lies."""
 
     class Longer(ClientSide):
         name: ClassVar[str] = "longer"
 
         def local_schedule(self, round, schedule):
-            return schedule.in_round(round).model_copy(update={"local_epochs": 1 + round})
+            rate = schedule.learning_rate / (1 + round)
+            return schedule.model_copy(update={"local_epochs": 1 + round, "learning_rate": rate})
 
     runner, clients, start = fast(slots=1, plan=plan)
     update = train(runner, [clients[1]], start, Longer(), rounds=5)[0]

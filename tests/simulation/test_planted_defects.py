@@ -21,7 +21,7 @@ from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.sgd import SGD
+from noisyfl.simulation.optimizer import Optimizer
 from noisyfl.simulation.slot import StreamSlot
 
 pytestmark = pytest.mark.slow
@@ -142,8 +142,8 @@ DEFECTS = {
     ),
     "a learning rate that stays that of the capture": (
         edited(
-            SGD,
-            "step",
+            Optimizer,
+            "_sgd",
             "torch._foreach_mul(gradients, self.rate)",
             "torch._foreach_mul(gradients, self.schedule.learning_rate)",
         ),

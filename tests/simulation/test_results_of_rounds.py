@@ -1,6 +1,7 @@
 """Whole runs on a small real federation: what their rounds do and write down."""
 
 import json
+import math
 
 import pyarrow as pa
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from noisyfl.checks.small_run import rounds_of
 from noisyfl.core.artifacts import read_table
+from noisyfl.simulation.optimizer import Optimizer
 from noisyfl.simulation.records import ROUND_COLUMNS
 from small_runs import (
     FEDCORR,
@@ -97,6 +99,26 @@ def test_evaluate_every_counts_ordinary_rounds(data, tmp_path):
     assert [row["stage"] for row in rounds[11:]] == (
         ["preprocessing"] + ["finetuning"] * 2 + ["usual training"] * 2
     )
+
+
+@pytest.mark.parametrize("method", [FEDCORR, "distributed", "centralized"])
+def test_a_learning_rate_decays_with_the_ordinary_rounds_done(method, data, tmp_path, monkeypatch):
+    """Whether a round has one client, as in FedCorr's pre-processing, or all."""
+    rates = []
+    step = Optimizer.step
+
+    def noted(self, loss, learns=""):
+        rates.append(self.schedule.learning_rate)
+        step(self, loss, learns)
+
+    monkeypatch.setattr(Optimizer, "step", noted)
+    spec = spec_of(method, schedule={**SETTING["schedule"], "decay": "cosine"})
+    rounds = rounds_of(spec, data, tmp_path, "loop").records.rounds
+    starts = [0.0, *(row["ordinary_rounds"] for row in rounds[:-1])]
+    expected = [0.05 * (1 + math.cos(math.pi * done / 8)) / 2 for done in starts]
+    assert sorted(set(rates), reverse=True) == pytest.approx(expected)
+    assert len(expected) == len(rounds) > 1
+    assert 7 <= rounds[-1]["ordinary_rounds"] <= 9
 
 
 def test_fedcorr_writes_down_what_it_estimates(data, tmp_path):

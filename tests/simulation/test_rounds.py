@@ -18,7 +18,7 @@ from noisyfl.core.provenance import read_provenance
 from noisyfl.runs.processor import device_name
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
-from noisyfl.simulation.sgd import SGD
+from noisyfl.simulation.optimizer import Optimizer
 from noisyfl.specs.identity import identity
 from small_runs import (
     LOSSES,
@@ -131,7 +131,7 @@ def test_sigterm_in_the_middle_of_rounds_changes_nothing(
     whole = content(undisturbed(spec))
     rng = np.random.default_rng(5)
     left = 0
-    step = SGD.step
+    step = Optimizer.step
 
     def step_or_signal(self, loss, learns=""):
         nonlocal left
@@ -141,7 +141,7 @@ def test_sigterm_in_the_middle_of_rounds_changes_nothing(
             signal.raise_signal(signal.SIGTERM)
         step(self, loss, learns)
 
-    monkeypatch.setattr(SGD, "step", step_or_signal)
+    monkeypatch.setattr(Optimizer, "step", step_or_signal)
     interruptions = 0
     for _ in range(40):
         left = int(rng.integers(1, 12 + 12 * interruptions))  # a round may be longer

@@ -15,7 +15,7 @@ from noisyfl.specs.sources import (
 
 COMPUTE = (
     *("core/randomness.py", "data/noise/label_noise.py", "methods/fedavg.py", "models/__init__.py"),
-    *("simulation/sgd.py", *(part for part in COMPUTING if part.endswith(".py"))),
+    *("simulation/optimizer.py", *(part for part in COMPUTING if part.endswith(".py"))),
 )
 """Some of what computes a run."""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from noisyfl.core.options import BadInput, did_you_mean
+
+T = TypeVar("T")
 
 
 class WithDefaults(argparse.ArgumentDefaultsHelpFormatter):
@@ -58,6 +61,19 @@ def number_or_text(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def one_or_more(kind: Callable[[str], T]) -> Callable[[str], T | list[T]]:
+    """The type of an option that takes a value, or several as in ``[0.01, 0.1]``."""
+
+    @functools.wraps(kind, updated=())  # argparse's messages name it
+    def read(text: str) -> T | list[T]:
+        inner = text.strip()
+        if not (inner.startswith("[") and inner.endswith("]")):
+            return kind(text)
+        return [kind(one) for one in inner[1:-1].split(",") if one.strip()]
+
+    return read
 
 
 class Command(argparse.ArgumentParser):

@@ -87,9 +87,11 @@ def print_comparison(
     if dry_run or not choose_on:
         say_saved()
     if dry_run:
-        first = on_validation.runs if on_validation is not None else {}
-        for run, spec in {**first, **wanted.runs}.items():
-            print(f"{run}  {'exists ' if places.find(run) else 'missing'}  {describe_run(spec)}")
+        for comparison in filter(None, (on_validation, wanted)):
+            for name, specs in comparison.specs.items():
+                for run, spec in ((identity(spec), spec) for spec in specs):
+                    there = "exists " if places.find(run) else "missing"
+                    print(f"{run}  {there}  {name}, seed {spec['seed']}")
         return
     failures: list[str] = []
     chosen: list[pd.DataFrame] = []

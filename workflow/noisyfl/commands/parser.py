@@ -8,13 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import noisyfl
-from noisyfl.commands.arguments import Command, IntoSetting, WithDefaults, number_or_text
+from noisyfl.commands.arguments import (
+    Command,
+    IntoSetting,
+    WithDefaults,
+    number_or_text,
+    one_or_more,
+)
 from noisyfl.core.places import ROOT
 from noisyfl.experiments.config import EXECUTORS, TRACKERS
 
 CONFIG = ROOT / "config" / "config.yaml"
 """The scale that commands and Snakemake use if none is named."""
 
+
+WHOLE, REAL = one_or_more(int), one_or_more(float)
+"""Types of options with numbers, of which several are a sweep."""
 
 SETTING: tuple[tuple[str, str, Any, str, str], ...] = (
     (
@@ -30,17 +39,21 @@ SETTING: tuple[tuple[str, str, Any, str, str], ...] = (
     ("--model", "model", str, "MODEL", "cnn, resnet18, ..."),
     ("--augmentation", "augmentation", str, "NAME", "none, crop_flip, ..."),
     ("--normalization", "normalization", str, "NAME", "dataset, imagenet, ..."),
-    ("--rounds", "rounds", int, "N", "number of rounds"),
-    ("--participation", "participation", float, "SHARE", "share of the clients in each round"),
-    ("--local-epochs", "local_epochs", int, "N", "local epochs per round"),
-    ("--batch-size", "batch_size", int, "N", "samples per local step"),
-    ("--learning-rate", "learning_rate", float, "RATE", "learning rate of SGD"),
-    ("--momentum", "momentum", float, "SHARE", "momentum of SGD"),
-    ("--weight-decay", "weight_decay", float, "SHARE", "weight decay of SGD"),
-    ("--decay-every", "decay_every", int, "N", "rounds after which the learning rate is divided "
-     "by ten"),
-    ("--clip-norm", "clip_norm", float, "NORM", "maximum norm of the gradient of a step"),
-    ("--evaluate-every", "evaluate_every", int, "N", "rounds between two evaluations"),
+    ("--rounds", "rounds", WHOLE, "N", "number of rounds"),
+    ("--participation", "participation", REAL, "SHARE", "share of the clients in each round"),
+    ("--local-epochs", "local_epochs", WHOLE, "N", "local epochs per round"),
+    ("--batch-size", "batch_size", WHOLE, "N", "samples per local step"),
+    ("--optimizer", "optimizer", one_or_more(str), "NAME", "sgd, adam or adamw"),
+    ("--learning-rate", "learning_rate", REAL, "RATE", "learning rate; '[0.01, 0.1]' is a sweep"),
+    ("--momentum", "momentum", REAL, "SHARE", "momentum of SGD"),
+    ("--weight-decay", "weight_decay", REAL, "SHARE", "weight decay"),
+    ("--decay", "decay", one_or_more(str), "NAME", "how the learning rate falls: steps or cosine"),
+    ("--decay-every", "decay_every", WHOLE, "N", "rounds after which it is multiplied by "
+     "--decay-factor"),
+    ("--decay-factor", "decay_factor", REAL, "FACTOR", "factor of --decay-every (0.1 if none is "
+     "given)"),
+    ("--clip-norm", "clip_norm", REAL, "NORM", "maximum norm of the gradient of a step"),
+    ("--evaluate-every", "evaluate_every", WHOLE, "N", "rounds between two evaluations"),
 )  # fmt: skip
 """The flags of a run's setting: each with the key, type, metavar and help."""
 

@@ -121,6 +121,7 @@ def option(
     share_of: tuple[str, float] | None = None,
     participants: tuple[int, int] | None = None,
     at_most_of: str | None = None,
+    added_later: bool = False,
 ) -> Any:
     """Declare a field as an option: its default, its meaning and its bounds.
 
@@ -132,9 +133,13 @@ def option(
             value plus three.
         at_most_of: the name of what the value must not exceed: another option of the component, or
             a measure of the run.
+        added_later: whether specs leave the option out as long as it has its default, so that
+            runs of earlier versions keep their ids.
     """
     more = {"share_of": share_of, "participants": participants, "at_most_of": at_most_of}
     extra: Any = {key: value for key, value in more.items() if value is not None}
+    if added_later:
+        extra["added_later"] = True
     return Field(
         default,
         description=doc,

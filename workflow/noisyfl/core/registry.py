@@ -98,8 +98,13 @@ class Component(Typed):
                 raise BadInput(f"got {value!r}, expected at most {most:g} ({bound})", key)
 
     def options(self) -> dict[str, Any]:
-        """The value of every option, as JSON has it."""
-        return self.model_dump(mode="json")
+        """The value of every option, as JSON has it, but for those that specs leave out."""
+        later = {
+            key
+            for key in self.extras("added_later")
+            if getattr(self, key) == type(self).model_fields[key].default
+        }
+        return self.model_dump(mode="json", exclude=later)
 
     @classmethod
     def revision_or_digest(cls) -> int | str:

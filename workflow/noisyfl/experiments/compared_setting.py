@@ -39,6 +39,10 @@ SIMILAR = {"cifar100": "cifar10", "svhn": "cifar10"}
 """Datasets that the `desk` scale has no values for, and the one whose values they take."""
 
 
+FOR_ADAM = {"momentum": 0.0, "learning_rate": 0.001}
+"""Of a schedule with Adam or AdamW, where nothing else is given."""
+
+
 def setting_for(raw: Any) -> dict[str, Any]:
     """The setting for a dataset, if nothing else is given; a user's own labels are as they are."""
     name, options = split_component(raw, "dataset")

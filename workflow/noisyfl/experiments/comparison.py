@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from noisyfl.core.options import BadInput, check_count, check_keys, find
@@ -24,7 +24,12 @@ from noisyfl.data.datasets.validation import ENDING
 from noisyfl.data.noise.noise_level import level_of
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.remarks import remarks_on
-from noisyfl.experiments.compared_setting import SETTING, setting_for, with_fitting_noise
+from noisyfl.experiments.compared_setting import (
+    FOR_ADAM,
+    SETTING,
+    setting_for,
+    with_fitting_noise,
+)
 from noisyfl.experiments.config import Overlay, experiment_files, load_config
 from noisyfl.experiments.expansion import Expansion
 from noisyfl.experiments.run_specs import RunSpecs
@@ -60,12 +65,14 @@ class ComparedRow:
     Attributes:
         name: the method in words; different from that of the other rows.
         method: as an experiment's file has it.
-        sweep: the method as the user wrote it, if it is one of several values of an option.
+        schedule: options of the schedule that are not the same for all rows, or not the default.
+        sweep: the method as the user wrote it, if the row has one of several values of an option.
         note: what else the table says of it.
     """
 
     name: str
     method: dict[str, Any]
+    schedule: dict[str, Any] = field(default_factory=dict)
     sweep: str = ""
     note: str = ""
 
@@ -121,6 +128,9 @@ class MethodComparison:
         """The setting in one line, with every default."""
         given = {**self.setting, **self.setting["schedule"], "seeds": self.seeds}
         given.pop("schedule")
+        for key in dict.fromkeys(key for row in self.rows for key in row.schedule):
+            values = dict.fromkeys(row.schedule.get(key, given.get(key)) for row in self.rows)
+            given[key] = " or ".join(map(str, values))
         return ", ".join(f"{key} {_in_words(value)}" for key, value in given.items())
 
     @property
@@ -184,10 +194,11 @@ def read_comparison(
     """What is to be compared, checked.
 
     Args:
-        given: methods; a list as the value of an option stands for one method a value. Empty:
+        given: methods; a list as the value of an option stands for one row a value. Empty:
             :data:`DEFAULT_METHODS`.
         setting: keys of :data:`OPTIONS` and options of the schedule. A ``noise_level`` may be a
-            number.
+            number. A list as the value of an option of the schedule stands for one row a value, of
+            every method.
         own: reads a user's own files.
         seeds: how many; None: as many as the table that ``like`` names, or :data:`SEEDS`.
         like: ``<experiment>/<table>:<column>``, whose setting is taken where none is given.
@@ -210,17 +221,18 @@ def read_comparison(
         raise BadInput(f"{called('methods')}: got {given!r}, expected a list of methods")
     if scale is not None and like is None:
         raise BadInput(f"{called('scale')}: got {scale!r}, expected none without {called('like')}")
-    rows = [row for one in given or DEFAULT_METHODS for row in _sweep(one)]
+    schedule, swept = _schedule(setting, called)
+    rows = [row for one in given or DEFAULT_METHODS for row in _sweep(one, schedule, swept)]
     try:
         each_once([row.name for row in rows])
     except BadInput as error:
         raise error.within(where=f"{called('methods')}: ") from None
     options = {key: value for key, value in setting.items() if key in OPTIONS}
-    schedule = {key: value for key, value in setting.items() if key not in OPTIONS}
     if "noise_level" in options:
         options["noise_level"] = level_of(options["noise_level"])
     with _naming(called):
-        Setting.read({**options, "schedule": schedule}, check=check_part)
+        for row in rows:
+            Setting.read({**options, "schedule": {**schedule, **row.schedule}}, check=check_part)
     if like is None:
         base = setting_for(options.get("dataset", SETTING["dataset"]))
     else:
@@ -244,7 +256,7 @@ def read_comparison(
         )
     setting = merge(base, {**options, "schedule": schedule})
     with _naming(called):
-        if like is None and "participation" not in schedule:
+        if like is None and "participation" not in schedule and "participation" not in swept:
             clients = _comparison(setting, rows[:1], 1, own).clients
             few = min(clients, max(2, min(LEAST_PARTICIPANTS, math.ceil(clients / 2))))
             share = max(setting["schedule"]["participation"], math.ceil(1e4 * few / clients) / 1e4)
@@ -258,7 +270,13 @@ def _comparison(
     specs = RunSpecs(Overlay.read({}), False, own, "", "compare", {})
     numbers = range(1, seeds + 1)
     found = {
-        row.name: specs.of("compare/methods", setting, row.method, numbers, row.name)
+        row.name: specs.of(
+            "compare/methods",
+            merge(setting, {"schedule": row.schedule}),
+            row.method,
+            numbers,
+            row.name,
+        )
         for row in rows
     }
     names: dict[str, str] = {}
@@ -285,8 +303,25 @@ def _naming(called: Any) -> Iterator[None]:
         raise
 
 
-def _sweep(raw: str | Mapping[str, Any]) -> list[ComparedRow]:
-    """The rows of a method: one, or one for each value of an option that is given as a list."""
+def _schedule(
+    setting: Mapping[str, Any], called: Any
+) -> tuple[dict[str, Any], Mapping[str, Sequence[Any]]]:
+    """The options of the schedule that have one value, and those that have several."""
+    schedule = {key: value for key, value in setting.items() if key not in OPTIONS}
+    swept = {key: value for key, value in schedule.items() if isinstance(value, list | tuple)}
+    for key, values in swept.items():
+        schedule.pop(key)
+        if not values:
+            raise BadInput(f"{called(key)}: got [], expected at least one value")
+    return schedule, swept
+
+
+def _sweep(
+    raw: str | Mapping[str, Any], schedule: Mapping[str, Any], swept: Mapping[str, Sequence[Any]]
+) -> list[ComparedRow]:
+    """The rows of a method: one, or one for each value of an option, of the method or of the
+    schedule, that is given as a list.
+    """
     text = raw if isinstance(raw, str) else _in_words(raw)
     parts = split_method(raw, text)
     several: dict[tuple[int, str], list[Any]] = {}
@@ -298,13 +333,18 @@ def _sweep(raw: str | Mapping[str, Any]) -> list[ComparedRow]:
                     raise BadInput(f"{text}: {option}: got [], expected at least one value")
                 several[place, option] = value
     rows = []
-    for values in itertools.product(*several.values()):
+    for values in itertools.product(*several.values(), *swept.values()):
         chosen = [dict(part) for part in parts]
-        for (place, option), value in zip(several, values, strict=True):
+        for (place, option), value in zip(several, values, strict=False):
             chosen[place][option] = value
-        name = "+".join(map(_in_words, chosen))
+        own = dict(zip(swept, values[len(several) :], strict=True))
+        name = ", ".join(
+            ["+".join(map(_in_words, chosen)), *(f"{key}={value}" for key, value in own.items())]
+        )
+        if {**schedule, **own}.get("optimizer", "sgd") != "sgd":
+            own = {**{key: FOR_ADAM[key] for key in FOR_ADAM if key not in schedule}, **own}
         method = chosen[0] if len(chosen) == 1 else {"parts": chosen}
-        rows.append(ComparedRow(name, method, text if several else ""))
+        rows.append(ComparedRow(name, method, own, text if several or swept else ""))
     return rows
 
 

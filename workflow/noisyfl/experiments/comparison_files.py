@@ -103,7 +103,14 @@ def write_scale(wanted: MethodComparison, path: Path, places: Places) -> list[Pa
                 "trials": wanted.seeds,
                 "statistic": "mean_last_10",
                 "columns": [{"name": wanted.column}],
-                "rows": [{"name": row.name, "method": row.method} for row in wanted.rows],
+                "rows": [
+                    {
+                        "name": row.name,
+                        "method": row.method,
+                        **({"with": {"schedule": row.schedule}} if row.schedule else {}),
+                    }
+                    for row in wanted.rows
+                ],
             }
         },
         "figures": {"curves": {**CURVES, "table": "methods"}},

@@ -259,6 +259,7 @@ class NegativeDistillation(fl.ClientSide):
         """One epoch, of all the steps."""
         own = {
             "local_epochs": 1,
+            "optimizer": "sgd",
             "learning_rate": self.learning_rate,
             "momentum": 0.0,
             "weight_decay": WEIGHT_DECAY,

@@ -70,6 +70,7 @@ class FedRG(SymmetricCrossEntropy):
         "Noisy Clients, CVPR 2026"
     )
     cost = fl.Cost(effort=3.3)
+    needs_sgd = True
     by_sample = (CLEAN,)
 
     pretraining_rounds: int = fl.option(

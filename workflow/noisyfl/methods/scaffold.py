@@ -26,6 +26,7 @@ class Scaffold(fl.ServerSide, fl.ClientSide):
         "ICML 2020"
     )
     partner = ""
+    needs_sgd = True
     cost = fl.Cost(effort=1.2, models_kept=1)
 
     server_learning_rate: float = fl.option(1.0, doc="eta_g", above=0)

@@ -92,6 +92,7 @@ class Side(Component):
         is_server: whether the method has a server side.
         is_client: whether the method has a client side.
         needs_truth: whether the method has to know the true labels.
+        needs_sgd: whether what the method computes holds for SGD alone.
         needs_level: options that stand for the true noise level, each with the value with which it
             does.
         least_participants: how many participants the method needs in a round.
@@ -111,6 +112,7 @@ class Side(Component):
     is_server: ClassVar[bool] = False
     is_client: ClassVar[bool] = False
     needs_truth: ClassVar[bool] = False
+    needs_sgd: ClassVar[bool] = False
     needs_level: ClassVar[dict[str, Any]] = {}
     least_participants: ClassVar[Annotated[int, Field(ge=1)]] = 1
     partner: ClassVar[Literal["", "client", "server"]] = ""
@@ -155,8 +157,13 @@ class ClientSide(Side):
         return weights
 
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
-        """The schedule of a round's local updates: its epochs, learning rate, momentum."""
-        return schedule.in_round(round)
+        """The schedule of a round's local updates: its epochs, learning rate, momentum.
+
+        Args:
+            round: counted from 0.
+            schedule: the run's, with the learning rate of this round.
+        """
+        return schedule
 
     def epochs_of_round(self, round: int, schedule: Schedule) -> int:
         """Epochs of a round's local updates, for each network."""

@@ -17,9 +17,9 @@ from noisyfl.data.augmentation.augment import Draws, View
 from noisyfl.simulation.client_side import ClientSide, Turn, epoch_of
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.model import LocalModel, Networks
+from noisyfl.simulation.optimizer import Optimizer
 from noisyfl.simulation.outputs import Images, Outputs, Pass
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.sgd import SGD
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Task, Update
 from noisyfl.simulation.usage import Usage
 from noisyfl.simulation.weights import Weights
@@ -88,7 +88,7 @@ class LoopExecutor:
         self.networks.train()
         model = LocalModel(self.networks, task.weights, self.schedule.precision)
         schedule = side.local_schedule(round, self.schedule)
-        optimizer = SGD(model.weights, schedule)
+        optimizer = Optimizer(model.weights, schedule)
         memory = {name: value.to(self.device, copy=True) for name, value in task.memory.items()}
         losses = []
         for number in range(schedule.local_epochs):

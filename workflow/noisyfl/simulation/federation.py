@@ -41,6 +41,7 @@ class Federation:
 
     Attributes:
         clients: every client, at the index of its id.
+        schedule: the method's own, with the learning rate of the round under way.
         weights: the global model.
         state: what the server side keeps between rounds.
         participants: clients in an ordinary round.
@@ -58,6 +59,7 @@ class Federation:
         weights: Weights,
     ) -> None:
         self.schedule = schedule
+        self._planned = schedule
         self.seed = seed
         self.executor = executor
         self.weights = weights
@@ -75,6 +77,13 @@ class Federation:
         self.round = 0
         self.records = Records()
         self.answers: dict[Network, Outputs] = {}
+
+    def begin_round(self, round: int) -> None:
+        """Set the number and the learning rate of a round, counted from 0."""
+        self.round = round
+        rate = self._planned.rate_after(self.records.counted / self.participants)
+        for part in (self, self.executor):
+            part.schedule = part.schedule.model_copy(update={"learning_rate": rate})
 
     @property
     def classes(self) -> int:

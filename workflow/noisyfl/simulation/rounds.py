@@ -161,7 +161,7 @@ def _round(
         updates that the round counts for.
     """
     begun = time.perf_counter()
-    federation.round = round
+    federation.begin_round(round)
     stage = server.stage(round, federation)
     counted = server.counted_updates(round, federation)
     server, client = server.sides(round, client, federation)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from noisyfl.core.options import option
+from noisyfl.core.options import BadInput, option
 from noisyfl.core.registry import Component
 from noisyfl.core.rounding import round_down
 
 
 class Schedule(Component):
-    """Rounds, participation and the local optimizer (SGD with momentum, new in every round)."""
+    """Rounds, participation and the local optimizer, which is new in every round.
+
+    Rounds that count here are ordinary ones, as long as their local updates: where a round of a
+    method has one client instead of the ordinary five, it counts as a fifth.
+    """
 
     rounds: int = option(doc="number of ordinary rounds", at_least=1)
     participation: float = option(
@@ -21,14 +26,31 @@ class Schedule(Component):
     )
     local_epochs: int = option(doc="epochs of a local update", at_least=1)
     batch_size: int = option(doc="samples of a local step", at_least=1)
-    learning_rate: float = option(doc="of SGD, in the first round", above=0)
-    decay_every: int | None = option(
-        None, doc="rounds after which the learning rate is divided by ten; null: never", at_least=1
+    optimizer: Literal["sgd", "adam", "adamw"] = option(
+        "sgd",
+        doc="of local updates; adam and adamw have torch's defaults (betas 0.9 and 0.999) and need "
+        "a smaller learning rate, such as 0.001",
+        added_later=True,
     )
+    learning_rate: float = option(doc="in the first round", above=0)
+    decay: Literal["steps", "cosine"] = option(
+        "steps",
+        doc="of the learning rate; steps: as decay_every says; cosine: along half a cosine, to 0 "
+        "after all rounds",
+        added_later=True,
+    )
+    decay_every: int | None = option(
+        None,
+        doc="rounds after which the learning rate is multiplied by decay_factor; null: never",
+        at_least=1,
+    )
+    decay_factor: float = option(0.1, doc="see decay_every", above=0, below=1, added_later=True)
     momentum: float = option(
         0.0, doc="of SGD; reset before every local update", at_least=0, below=1
     )
-    weight_decay: float = option(0.0, doc="of SGD, on every parameter", at_least=0)
+    weight_decay: float = option(
+        0.0, doc="on every parameter; of adamw, apart from the gradient", at_least=0
+    )
     clip_norm: float | None = option(
         None, doc="maximum norm of the whole gradient of a step; null: no limit", above=0
     )
@@ -55,12 +77,33 @@ class Schedule(Component):
         at_least=1,
     )
 
-    def in_round(self, round: int) -> Schedule:
-        """The same with the learning rate of a round, counted from 0."""
+    def verify(self, context: Mapping[str, Any]) -> None:
+        """Raise :class:`BadInput` if options do not fit together."""
+        super().verify(context)
+        if context.get("partial"):
+            return
+        if self.momentum and self.optimizer != "sgd":
+            raise BadInput(
+                f"got {self.momentum:g}, expected 0 with {self.optimizer}, which has none of SGD's",
+                "momentum",
+            )
+        if self.decay == "cosine" and self.decay_every is not None:
+            raise BadInput(f"got {self.decay_every}, expected none with cosine", "decay_every")
+        if self.decay_factor != 0.1 and self.decay_every is None:
+            raise BadInput(
+                f"got {self.decay_factor:g} without decay_every, expected after how many rounds",
+                "decay_factor",
+            )
+
+    def rate_after(self, ordinary_rounds: float) -> float:
+        """The learning rate once so many ordinary rounds' local updates are done."""
+        if self.decay == "cosine":
+            done = min(ordinary_rounds / self.rounds, 1)
+            return self.learning_rate * (1 + math.cos(math.pi * done)) / 2
         if self.decay_every is None:
-            return self
-        rate = self.learning_rate / 10 ** (round // self.decay_every)
-        return self.model_copy(update={"learning_rate": rate})
+            return self.learning_rate
+        times = round_down(ordinary_rounds / self.decay_every)
+        return self.learning_rate / (1 / self.decay_factor) ** times
 
     def evaluations(self, ordinary_rounds: float) -> int:
         """How many evaluations are due once so many ordinary rounds' local updates are done."""

@@ -20,9 +20,9 @@ from noisyfl.simulation.graphs import (
     signature,
 )
 from noisyfl.simulation.model import LocalModel, Networks
+from noisyfl.simulation.optimizer import Optimizer
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.sgd import SGD
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Task, Update
 from noisyfl.simulation.usage import Usage
 
@@ -52,7 +52,7 @@ class StreamSlot:
         self.model = LocalModel(networks, weights, schedule.precision)
         first = next(iter(weights.values()))
         rate = first.new_zeros(()) if capture else None
-        self._optimizer = SGD(self.model.weights, schedule, rate)
+        self._optimizer = Optimizer(self.model.weights, schedule, rate)
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._capture = capture
         self._usage = usage
@@ -140,7 +140,7 @@ class StreamSlot:
         return held[: len(like)] if name in self._by_sample else held
 
     def forget_momentum(self) -> None:
-        """Reset the optimizer: no momentum."""
+        """Reset the optimizer: no momentum or moments."""
         self._optimizer.reset(self._optimizer.schedule)
 
     def finish(self, task: Task, size: float) -> tuple[Update, Tensor]:
@@ -298,7 +298,7 @@ class StreamSlot:
         """All that a step may change, by kind."""
         return {
             "weights": list(self.model.weights.values()),
-            "momentum": list(self._optimizer.velocity.values()),
+            **{name: list(kept.values()) for name, kept in self._optimizer.state.items()},
             "buffers": list(self.networks.buffers()),
             "memory": list(self.memory.values()),
             "loss": [self._loss],

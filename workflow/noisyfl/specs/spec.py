@@ -97,10 +97,16 @@ class RunSpec(PartitionSpec):
         augment.channel_statistics(self.normalization, facts)
         with within("method"):
             for part in parts_of(self.method):
-                if methods()[part["name"]].needs_truth and not facts.true_labels:
+                declared = methods()[part["name"]]
+                if declared.needs_truth and not facts.true_labels:
                     raise BadInput(
                         f"got {part['name']!r}, which has to know the true labels, and those of "
                         f"{facts.name} are not known"
+                    )
+                if declared.needs_sgd and self.schedule.optimizer != "sgd":
+                    raise BadInput(
+                        f"got {part['name']!r}, which needs the optimizer sgd, and that of the "
+                        f"schedule is {self.schedule.optimizer}"
                     )
             if not facts.true_labels:
                 check_level_is_given(self.method, f"is not known of {facts.name}")

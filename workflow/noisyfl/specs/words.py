@@ -107,6 +107,7 @@ def describe_setting(
             ((str(spec["schedule"][name]), name in marked.get("schedule", ())),)
         )
         for name in Schedule.model_fields
+        if name in spec["schedule"]
     }
     return {
         "dataset": plain(dataset(partition["dataset"]).title),

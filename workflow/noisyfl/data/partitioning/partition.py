@@ -45,12 +45,8 @@ class Partition(Component, ABC):
         doc="these samples have this many times as many of the first class as of the last, and the "
         "counts fall by the same factor from class to class; null: equal class counts",
         above=1,
+        added_later=True,
     )
-
-    def options(self) -> dict[str, Any]:
-        """The value of every option, but for a long tail that there is not."""
-        without = {"long_tail"} if self.long_tail is None else set()
-        return self.model_dump(mode="json", exclude=without)
 
     def verify(self, context: Mapping[str, Any]) -> None:
         """Raise :class:`BadInput` if options do not fit together."""
