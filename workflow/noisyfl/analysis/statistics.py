@@ -27,7 +27,7 @@ LEVEL = 0.05
 ORACLE = "oracle"
 """The method that learns from clean samples alone; its lead over the baseline is the headroom."""
 
-DRAWS = 1000
+DRAWS = 4000
 """How many draws show what a number might also be, given its spread."""
 
 # ---------------------------------------------------------------- verdicts

@@ -57,7 +57,7 @@ def evidence_pages(
             papers=PAPERS,
             claims=claims,
             failing=[one for one in judgements if _only_fails(one)],
-            verdicts=Counter(one.verdict for one in leads),
+            verdicts=Counter(one.verdict for one in leads if not one.as_published),
             coverage=_coverage(cells),
             results=_results(scale, leads, tables),
             measures=_measures(leads),

@@ -200,7 +200,6 @@ def _paper_table(
     correlations = [
         one
         for name in columns
-        if name in half
         for one in _correlation(name, run[run["column"] == name], spreads)
     ]
     if set(run["table"]) != {table.partition("_")[2]}:
