@@ -25,7 +25,7 @@ class Federation(FakeFederation):
         super().__init__(alike(4))
         self.exchanged = []
         for client, labels in zip(self.clients, ([0, 0, 1], [1]), strict=False):
-            client.labels = torch.tensor(labels)
+            client.given = client.labels = torch.tensor(labels)
         self.outputs = {
             client.id: Outputs(
                 torch.zeros(len(client.labels), CLASSES),
@@ -63,7 +63,7 @@ def test_global_prototypes_and_their_bytes(kind):
     assert federation.exchanged == [(0, 3 * size)]
 
     before = federation.state["prototypes"]
-    federation.clients[0].labels = torch.tensor([1, 1, 1])
+    federation.clients[0].given = federation.clients[0].labels = torch.tensor([1, 1, 1])
     federation.run_round(method, [0, 1])
     share = 0.5 if kind == "clients" else 0.75
     expected = share * one.mean(0) + (1 - share) * two[0]

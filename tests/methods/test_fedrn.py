@@ -111,7 +111,8 @@ def test_clean_probabilities_are_those_of_a_mixture():
     federation = NumberedModels()
     tasks = [Task(client, {"model": torch.tensor(2.0)}) for client in federation.clients[:2]]
     # Of another length, so that one is padded.
-    tasks[1].client.labels = tasks[1].client.labels[:40]
+    client = tasks[1].client
+    client.given = client.labels = client.labels[:40]
     federation.passes = lambda requests, round: [
         Outputs(federation.logits[2][: len(r.client.labels)], torch.empty(0)) for r in requests
     ]

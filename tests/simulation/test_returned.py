@@ -18,6 +18,7 @@ from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.records import Records
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Epoch
+from noisyfl.simulation.weights import average
 from outside import Sound
 from small_runs import SETTING, spec_of, train_small
 
@@ -52,6 +53,14 @@ def aggregate(change):
         return change(ServerSide.aggregate(self, updates, federation))
 
     return {"aggregate": changed}
+
+
+def labels(change):
+    def changed(self, round, updates, federation):
+        for client in federation.clients:
+            client.labels = change(client.labels)
+
+    return {"after_round": changed}
 
 
 WRONG = {
@@ -93,6 +102,42 @@ WRONG = {
     "Epoch.views: got ('Strong',), expected a tuple of": epoch(views=("Strong",)),
     "predict: got torch.int64 [360], expected a tensor [360, 10], the logits": {
         "predict": lambda self, outputs, client: outputs[0].logits.argmax(1)
+    },
+    "memory: kept: got torch.float32 [2], expected a row for each of the client's": {
+        "by_sample": ("kept",),
+        "memory": lambda self, client, federation: {"kept": torch.zeros(2)},
+    },
+    "memory: kept: got float64 [3], expected a tensor": {
+        "memory": lambda self, client, federation: {"kept": np.zeros(3)}
+    },
+    "rounds: got 0, expected a whole number from 1 on": {"rounds": lambda self, federation: 0},
+    "stage: got 1, expected a text": {"stage": lambda self, round, federation: 1},
+    "Epoch.targets: got torch.int32 [": {
+        "epoch": lambda self, client, turn: Epoch([np.array([0, 1])], client.labels.int())
+    },
+    "network: got 1, expected a number below 1, which `networks` is": {
+        "loss": lambda self, model, batch: model(batch.images, network=1).logits.mean()
+    },
+    "loss: got one whose gradient goes back to an earlier step": {
+        "memory": lambda self, client, federation: {"seen": torch.zeros(())},
+        "loss": lambda self, model, batch: batch.memory["seen"].add_(
+            model(batch.images).logits.square().mean()
+        ),
+    },
+    "client.labels: got torch.int64 [1], expected torch.int64 [": labels(lambda own: own[:1]),
+    "client.labels: got torch.float32 [": labels(torch.Tensor.float),
+    "client.labels: got numbers from -100 to -100, expected classes, from 0 to 9": labels(
+        lambda own: torch.full_like(own, -100)
+    ),
+    "average: got the shares [-1.0, 1.0, 1.0] for 3 models, expected a number from 0 on": {
+        "aggregate": lambda self, updates, federation: average(
+            [one.weights for one in updates], [-1.0, 1.0, 1.0]
+        )
+    },
+    "federation.state: got ndarray at ['means'][0] in round 1, expected tensors, numbers": {
+        "after_round": lambda self, round, updates, federation: federation.state.update(
+            means=[np.zeros(3)]
+        )
     },
     "predictors: got list of 0, expected at least one Predictor": {
         "predictors": lambda self, federation: []

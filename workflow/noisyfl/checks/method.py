@@ -23,6 +23,7 @@ from noisyfl.checks.small_run import (
     Failed,
     Method,
     content,
+    federation_of,
     prepare_digits,
     spec_of,
     torch_as_it_was,
@@ -33,8 +34,10 @@ from noisyfl.core.artifacts import Results, RunFiles, read_json, read_table
 from noisyfl.core.options import check_keys
 from noisyfl.core.plugins import with_line
 from noisyfl.core.registry import check_hooks, hooks_of, parts_of, split_method
-from noisyfl.simulation.checkpoint import Interrupted
+from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
 from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.rounds import simulate
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.identity import identity
@@ -48,8 +51,11 @@ MEASURES = ("rounds", "visits", "local_epochs", "clients")
 CHANCE = 0.1
 """The accuracy on digits of a model that has learned nothing."""
 
+CLIENTS = 6
+"""Of the run that learns."""
+
 LEARNED: dict[str, Any] = {
-    "partition": "iid(clients=6)",
+    "partition": f"iid(clients={CLIENTS})",
     "noise_level": "constant(level=0.2)",
     "augmentation": "none",
     "schedule": {**SETTING["schedule"], "local_epochs": 2, "batch_size": 10, "evaluate_every": 2},
@@ -133,6 +139,12 @@ def trains(method: Method, data: Results, folder: Path) -> str:
     done, expected = last["ordinary_rounds"], spec["schedule"]["rounds"]
     if done < expected:
         raise Failed(f"it trained for {done} rounds of the schedule's {expected}")
+    participants = sum(row["participants"] for row in rounds)
+    counted = round(done * Schedule(**spec["schedule"]).participants(CLIENTS))
+    if participants > counted:
+        raise Failed(
+            f"its rounds have {participants} local updates, and its counted_updates says {counted}"
+        )
     if not (0 <= last["test_accuracy"] <= 1 and math.isfinite(last["test_loss"])):
         raise Failed(f"accuracy {last['test_accuracy']}, loss {last['test_loss']}")
     if any(row["samples_backward"] <= 0 for row in rounds):
@@ -191,6 +203,31 @@ def resumes(method: Method, data: Results, folder: Path, whole: RunFiles | None 
     return f"the same, in {interruptions + 1} pieces of run {identity(spec)}"
 
 
+def hides_the_truth(method: Method, data: Results, folder: Path) -> str:
+    """A run does not depend on the true labels, unless the method says that it needs them."""
+    spec = spec_of(method)
+    for part in parts_of(spec["method"]):
+        declared = methods()[part["name"]]
+        needs = [name for name, value in declared.needs_level.items() if part[name] == value]
+        if declared.needs_truth or needs:
+            return f"it needs the true {'labels' if declared.needs_truth else 'noise level'}"
+    ends = []
+    for shift in (0, 1):
+        federation, server, client = federation_of(spec, data, folder)
+        for one in federation.clients:
+            one.true = (one.true + shift) % federation.classes
+            one.noise_level = one.noise_level if shift == 0 else 0.0
+        checkpoint = Checkpoint(folder / "run.pt", {}, math.inf)
+        simulate(federation, server, client, checkpoint, lambda line: None)
+        ends.append(federation.weights)
+    if not all(torch.equal(value, ends[1][name]) for name, value in ends[0].items()):
+        raise Failed(
+            "its model is another one if the true labels are: read `client.labels` or "
+            "`client.given`, or declare `needs_truth` (or `needs_level`)"
+        )
+    return "the same model with other true labels"
+
+
 def agrees(method: Method, data: Results, folder: Path) -> str:
     """The fast executor on a GPU that is not there computes what the loop on a CPU does."""
     with torch_as_it_was():
@@ -201,6 +238,7 @@ def agrees(method: Method, data: Results, folder: Path) -> str:
 CHECKS: dict[str, Check] = {
     "what it declares": declares,
     "a run of a few rounds": trains,
+    "a run with wrong true labels, which it should not see": hides_the_truth,
     "a run interrupted after every round, compared with one that is not": resumes,
     "the loop on a CPU, compared with captured steps on a simulated GPU": agrees,
 }

@@ -216,16 +216,16 @@ def _late_leads(curves: Numbers) -> tuple[Numbers, Numbers]:
     ),
 )
 def corrects_labels(right: Numbers, accuracy: Numbers) -> Checks:
-    """FedCNI's pseudo-labels rise from less than 65 % right before round 15 to more than 70 % in the
-    end, 10 to 20 points above FedCorr's and RoFL's; using them from the start slows training and
-    costs accuracy.
+    """FedCNI's pseudo-labels rise from less than 65 % right before round 15 to more than 70 % in
+    the end, 10 to 20 points above FedCorr's and RoFL's; using them from the start slows training
+    and costs accuracy.
     """
     own = right["FedCNI"]
     late = own.last(20).mean()
     rofl, fedcorr = _late_leads(right)
     yield from check(
-        "mean of the last fifth of the rounds: 5 points above all of the first 14 %, above 70 %, and "
-        "10 to 20 points ahead",
+        "mean of the last fifth of the rounds: 5 points above all of the first 14 %, above 70 %, "
+        "and 10 to 20 points ahead",
         late - own.at(work=until(14)).max("work") > 5,
         late > 70,
         rofl.between(10, 20),

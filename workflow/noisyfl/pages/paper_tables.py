@@ -198,9 +198,7 @@ def _paper_table(
         shown = ("" if math.isnan(one) else f"{one:+.1f}" for one in headrooms)
         rows.append((HEADROOM_ROW, *shown))
     correlations = [
-        one
-        for name in columns
-        for one in _correlation(name, run[run["column"] == name], spreads)
+        one for name in columns for one in _correlation(name, run[run["column"] == name], spreads)
     ]
     if set(run["table"]) != {table.partition("_")[2]}:
         correlations = [replace(one, compares_methods=False) for one in correlations]

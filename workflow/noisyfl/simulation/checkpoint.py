@@ -12,10 +12,11 @@ from types import FrameType, MappingProxyType
 from typing import Any
 from zipfile import ZipFile
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.types import Storage
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import keystr, tree_leaves, tree_leaves_with_path, tree_map_only
 
 from noisyfl.core.artifacts import is_transient, replacing, why_not_loaded
 from noisyfl.core.options import BadInput
@@ -37,6 +38,9 @@ PLACES = {
     "client_states": "client.state",
 }
 """What a checkpoint calls the tensors that outlive a round, and where a method finds them."""
+
+STORABLE = (Tensor, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+"""What a checkpoint may hold, beside lists and mappings of these."""
 
 SHARE = 0.05
 """The largest share of a run's time spent on writing checkpoints, however large they are."""
@@ -160,6 +164,7 @@ class Checkpoint:
                         f"{PLACES[name]} in round {rounds + 1}, expected a new one in its place, "
                         "such as torch.where(mask, new, old) or [*old, new]"
                     )
+            self._check_storable(rounds + 1, federation)
         except Interrupted:
             self._in_round = False
             if rounds > self.rounds_saved:
@@ -167,6 +172,17 @@ class Checkpoint:
             raise self._interrupted() from None
         finally:
             self._in_round = False
+
+    def _check_storable(self, round: int, federation: Federation) -> None:
+        """Raise :class:`BadInput` if a method keeps what a checkpoint cannot hold."""
+        kept = self._content(round, federation)
+        for name in ("state", "client_states"):
+            for path, leaf in tree_leaves_with_path(kept[name]):
+                if not isinstance(leaf, STORABLE) or isinstance(leaf, np.generic):
+                    raise BadInput(
+                        f"{PLACES[name]}: got {type(leaf).__name__} at {keystr(path)} in round "
+                        f"{round}, expected tensors, numbers, texts, and lists or mappings of these"
+                    )
 
     def after_round(self, rounds: int, federation: Federation) -> None:
         """Save a checkpoint if enough time has passed since the last one."""

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from noisyfl.core.options import BadInput
+from noisyfl.simulation.returned import check_tensor
 
 
 @dataclass
@@ -34,16 +35,26 @@ class Client:
     rows: Tensor
     given: Tensor
     true: Tensor
-    labels: Tensor = field(init=False)
     noise_level: float = field(init=False)
     truth_known: bool = field(init=False)
     state: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.labels = self.given.clone()
+        self._labels = self.given.clone()
         self.truth_known = not bool((self.true < 0).any())
         wrong = float((self.given != self.true).double().mean())
         self.noise_level = wrong if self.truth_known else math.nan
+
+    @property
+    def labels(self) -> Tensor:
+        """See the class."""
+        return self._labels
+
+    @labels.setter
+    def labels(self, labels: Tensor) -> None:
+        expected = "a class for each sample"
+        check_tensor(labels, self.given.shape, "client.labels", expected, self.given.dtype)
+        self._labels = labels
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -289,6 +289,13 @@ class Federation:
         losses = [update.loss for update in updates if update.steps]
         known = all(client.truth_known for client in self.clients)
         right = int(torch.stack([(c.labels == c.true).sum() for c in self.clients]).sum())
+        ends = [torch.stack(client.labels.aminmax()) for client in self.clients if len(client)]
+        low, high = torch.stack(ends).flatten().aminmax()
+        if low < 0 or high >= self.classes:
+            raise BadInput(
+                f"client.labels: got numbers from {int(low)} to {int(high)}, expected classes, "
+                f"from 0 to {self.classes - 1}"
+            )
         records.counted += counted
         records.rounds.append(
             {

@@ -9,6 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from noisyfl.core.options import BadInput
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.weights import Weights
 
@@ -42,6 +43,10 @@ class Networks(nn.ModuleList):
             images: float [batch, channels, height, width].
             precision: a choice of :attr:`noisyfl.simulation.schedule.Schedule.precision`.
         """
+        if not 0 <= network < len(self):
+            raise BadInput(
+                f"network: got {network}, expected a number below {len(self)}, which `networks` is"
+            )
         module = self[network]
         if self.channels_last:
             images = channels_last(images)

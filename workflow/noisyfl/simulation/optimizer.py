@@ -157,7 +157,15 @@ def _laid_out_as(weight: Tensor, gradient: Tensor) -> Tensor:
 def _gradients(loss: Tensor, names: list[str], weights: list[Tensor]) -> list[Tensor]:
     """The gradients of a scalar loss; :class:`BadInput` if a weight has none."""
     check_tensor(loss, (), "loss", "a scalar")
-    found = torch.autograd.grad(loss, weights, allow_unused=True) if loss.requires_grad else ()
+    try:
+        found = torch.autograd.grad(loss, weights, allow_unused=True) if loss.requires_grad else ()
+    except RuntimeError as error:
+        if "second time" not in str(error):
+            raise
+        raise BadInput(
+            "loss: got one whose gradient goes back to an earlier step, expected that what is "
+            "written to batch.memory is detached (value.detach())"
+        ) from error
     gradients = [gradient for gradient in found if gradient is not None]
     if len(gradients) < len(weights):
         lacking = names[next((n for n, one in enumerate(found) if one is None), 0)]

@@ -5,7 +5,8 @@ They look at types and shapes, never at values, for which the host would wait fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +28,29 @@ def check_tensor(
         return
     kind = f"a tensor {list(shape)}" if dtype is None else f"{dtype} {list(shape)}"
     raise BadInput(f"{hook}: got {kind_of(given)}, expected {kind}, {expected}")
+
+
+def check_memory(given: Any, by_sample: Collection[str], samples: int) -> None:
+    """Raise :class:`BadInput` unless a hook has returned tensors by name, and those ``by_sample``
+    have a row for each of the client's samples.
+    """
+    if not isinstance(given, Mapping):
+        raise BadInput(f"memory: got {kind_of(given)}, expected tensors by name")
+    for name, value in given.items():
+        if not isinstance(value, Tensor):
+            raise BadInput(f"memory: {name}: got {kind_of(value)}, expected a tensor")
+        if name in by_sample and value.shape[:1] != (samples,):
+            raise BadInput(
+                f"memory: {name}: got {kind_of(value)}, expected a row for each of the client's "
+                f"{samples} samples (by_sample)"
+            )
+
+
+def whole_number(given: Any, hook: str) -> int:
+    """What a hook has returned, as an int; :class:`BadInput` unless it is whole and at least 1."""
+    if not hasattr(given, "__index__") or operator.index(given) < 1:
+        raise BadInput(f"{hook}: got {given!r}, expected a whole number from 1 on")
+    return operator.index(given)
 
 
 def check_weights(given: Any, model: Weights, hook: str) -> None:

@@ -23,7 +23,7 @@ from noisyfl.simulation.federation import PARTICIPANTS, Federation
 from noisyfl.simulation.ledger import Ledger
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.outputs import Network, Outputs, Predictor
-from noisyfl.simulation.returned import check_tensor, check_weights
+from noisyfl.simulation.returned import check_tensor, check_weights, whole_number
 from noisyfl.simulation.server_side import ServerSide, local_updates
 from noisyfl.simulation.weights import Weights
 
@@ -80,7 +80,7 @@ def simulate(
     server.begin(federation)
     if keep_labels:  # of the clients that the server made of the others, where it pools samples
         federation.records.ledger = Ledger(federation.clients, federation.classes)
-    total = server.rounds(federation)
+    total = whole_number(server.rounds(federation), "rounds")
     start, line = checkpoint.restore(federation)
     log(line)
     report(start, total, None, None)
@@ -163,6 +163,8 @@ def _round(
     begun = time.perf_counter()
     federation.begin_round(round)
     stage = server.stage(round, federation)
+    if not isinstance(stage, str):
+        raise BadInput(f"stage: got {stage!r}, expected a text")
     counted = server.counted_updates(round, federation)
     server, client = server.sides(round, client, federation)
     numbers = server.select(round, federation)

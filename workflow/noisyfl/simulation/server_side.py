@@ -15,7 +15,7 @@ from noisyfl.simulation.client_side import ClientSide, Side
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.outputs import Predictor
-from noisyfl.simulation.returned import check_weights
+from noisyfl.simulation.returned import check_memory, check_weights
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.updates import Task, Update
 from noisyfl.simulation.weights import Weights, average, size_in_bytes
@@ -148,6 +148,7 @@ def local_updates(
         start = client.received(participant, start, federation)
         check_weights(start, federation.weights, "start, received")
         memory = client.memory(participant, federation)
+        check_memory(memory, client.by_sample, len(participant))
         tasks.append(Task(participant, start, memory, ids[:place].count(participant.id)))
     stage = server.stage(round, federation)
     updates = federation.executor.local_updates(tasks, client, round, stage)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from noisyfl.core.options import BadInput, kind_of
@@ -49,6 +50,9 @@ class Epoch:
 
     def __post_init__(self) -> None:
         samples = len(self.targets)
+        kind = self.targets.dtype
+        if kind != torch.int64 and not kind.is_floating_point:
+            raise BadInput(f"Epoch.targets: got {kind_of(self.targets)}, expected int64 or a float")
         if not isinstance(self.views, tuple) or not set(self.views) <= set(KINDS):
             raise BadInput(f"Epoch.views: got {self.views!r}, expected a tuple of {KINDS}")
         for step in self.steps:

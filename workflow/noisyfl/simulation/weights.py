@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+from noisyfl.core.options import BadInput
 
 Weights = dict[str, Tensor]
 """All tensors of a model, parameters and buffers, by name. Names in a model's first network start
@@ -19,8 +22,16 @@ def average(weights: list[Weights], shares: list[float]) -> Weights:
     Args:
         weights: the models, at least one.
         shares: a non-negative number for each, with a positive sum.
+
+    Raises:
+        BadInput: the shares are others.
     """
     total = sum(shares)
+    if len(shares) != len(weights) or not (min(shares) >= 0 and 0 < total < math.inf):
+        raise BadInput(
+            f"average: got the shares {[*map(float, shares)]} for {len(weights)} models, expected "
+            "a number from 0 on for each, and not 0 for all"
+        )
     mean: Weights = {}
     for name, first in weights[0].items():
         if not first.is_floating_point():

@@ -19,6 +19,7 @@ from noisyfl.core.plugins import naming_the_line
 from noisyfl.core.registry import parts_of
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.models import MODELS, check_module
+from noisyfl.simulation.returned import whole_number
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods
@@ -191,7 +192,7 @@ def _extent(text: str, clients: int) -> Extent:
             clients=range(clients),
             state={"pooled_clients": clients},
         )
-        rounds = server.rounds(outline)
+        rounds = whole_number(server.rounds(outline), "rounds")
         asked = [
             n * rounds // min(rounds, SAMPLED_ROUNDS) for n in range(min(rounds, SAMPLED_ROUNDS))
         ]
