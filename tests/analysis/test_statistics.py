@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import t as student
+from scipy.stats import ttest_rel
 
 from noisyfl.analysis.statistics import differences, draws_between_rounds, holm, p_value
 
@@ -26,9 +27,13 @@ def test_a_method_that_varies_more_than_others_has_its_own_deviation():
     unsteady = pd.Series([67.4, 42.6, 68.9])
     found = differences({**steady, (6, 0): unsteady}, 0)
     assert unsteady.std() > 2 * found.deviations[0]
-    error = (unsteady - steady[0, 0]).std() / 3**0.5
-    assert found.chances[6, 0] >= 2 * student.sf(found.mean((6, 0)) / error, 12)
+    # As in a paired t-test of these two methods alone.
+    assert found.chances[6, 0] == pytest.approx(ttest_rel(unsteady, steady[0, 0]).pvalue)
     assert (6, 0) not in found.significant
+    # One that varies a little more may do so by chance, and has the degrees of freedom of all.
+    similar = {(row, 0): pd.Series([50.0, 50 + row / 50, 50 - row / 50]) for row in range(6)}
+    found = differences({**similar, (6, 0): pd.Series([51.0, 51.12, 50.88])}, 0)
+    assert found.chances[6, 0] < ttest_rel([51.0, 51.12, 50.88], [50.0] * 3).pvalue / 5
 
 
 def test_holms_correction_is_of_all_comparisons():

@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from noisyfl.core import plugins
+from noisyfl.core.code import code_digest
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noise.label_noise import LABEL_NOISES
@@ -165,6 +166,18 @@ def test_an_edit_of_any_component_without_a_revision_makes_other_runs(tmp_path):
     for kind, revision in before.items():
         assert revision.startswith("0-")
         assert edited[kind] != revision
+
+
+def test_an_edit_of_a_file_beside_a_plugin_that_imports_it_makes_other_runs(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    found = []
+    for slope in (1, 1, 2):
+        (tmp_path / "beside.py").write_text(f"import torch\n\nSLOPE = {slope}\n")
+        with as_before():
+            plugins.load([file_of(tmp_path, "import beside\n" + EVERY_KIND)])
+            found.append(canonical_run(SETTING, "test")["method"]["revision"])
+        code_digest.cache_clear()
+    assert found[0] == found[1] != found[2]
 
 
 def test_a_revision_stands_for_the_code(tmp_path):

@@ -348,9 +348,10 @@ def test_a_mistake_in_a_target_is_found_before_any_job(tmp_path, config, words):
     plan(tmp_path, config={**CONFIG, "targets": ["paper", "paper/one"]})
 
 
-def test_a_scale_may_add_rows_to_a_table(tmp_path):
+@pytest.mark.parametrize("named", [["FedAvg"], ["FedAvg", "Mine"]])
+def test_a_scale_may_add_rows_to_a_table(named, tmp_path):
     overlay = {
-        "rows": {"paper/one": ["FedAvg"]},
+        "rows": {"paper/one": named},
         "add_rows": {"paper/one": [{"name": "Mine", "method": "gce(q=0.3)"}]},
     }
     made = plan(tmp_path, config={**CONFIG, "overlay": overlay})

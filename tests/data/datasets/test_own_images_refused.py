@@ -146,6 +146,13 @@ def in_utf16(folder):
     return text
 
 
+def with_semicolons(folder):
+    text = own_sets.as_csv(folder)
+    path = folder / "train.csv"
+    path.write_text(path.read_text().replace(",", ";"))
+    return text
+
+
 def linked_part(folder):
     text = own_sets.as_folder(folder)
     shutil.rmtree(folder / "folder/test")
@@ -167,6 +174,10 @@ def few_images(folder):
         (no_path, r"path: got '', expected a path"),
         (unnamed_image, r"image: .*train\.csv: 'image' is empty in row 2$"),
         (broken_bytes, r"path: 9 images cannot be read: .*, row 0: cannot identify image, "),
+        (
+            with_semicolons,
+            r"path: cannot read .*train\.csv: its columns are separated by semicolons, expected",
+        ),
         (in_utf16, r"path: cannot read .*train\.csv: it is not text in UTF-8, but maybe in UTF-16"),
         (linked_part, r"path: .*folder/test leads to .*folder/train, which is another part"),
         (few_images, r"test_share: few: class 'class_\d' has no training image, since test_share"),

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtr  # scipy.stats takes a second to import
+from scipy.special import fdtrc, stdtr  # scipy.stats takes a second to import
 
 from noisyfl.analysis.summaries import Summary
 from noisyfl.core.randomness import stream
@@ -190,9 +190,11 @@ def differences(accuracies: Mapping[Position, pd.Series], baseline: int) -> Diff
             continue
         deviations[c] = deviation
         for r, each in column.items():
-            # A method may vary more than the others do.
-            error = float(np.fmax(deviation, each.std())) / len(each) ** 0.5
-            chances[r, c] = p_value(float(each.mean()), error, freedom)
+            own = float(np.fmax(deviation, each.std()))
+            known = freedom
+            if own > deviation and fdtrc(len(each) - 1, freedom, (own / deviation) ** 2) < LEVEL:
+                known = len(each) - 1  # it varies more than the others do
+            chances[r, c] = p_value(float(each.mean()), own / len(each) ** 0.5, known)
     return Differences(points, deviations, chances, holm(chances))
 
 

@@ -23,7 +23,7 @@ from noisyfl.experiments.places import Places
 from noisyfl.runs.artifact import read_spec, verify
 from noisyfl.runs.evaluate import evaluate_model
 from noisyfl.runs.final_model import NO_MODEL
-from noisyfl.runs.inputs import make_inputs
+from noisyfl.runs.inputs import make_inputs, naming_plugins
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.identity import identity
 from noisyfl.specs.run_words import describe_run
@@ -116,7 +116,8 @@ def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, d
         spec = read_json(files.spec)
         own = OwnFiles(data, results)
         _, test = prepared(spec["noisy_partition"]["dataset"], own, download)
-        found = evaluate_model(files, read_part(test), device)
+        with naming_plugins(run, files):
+            found = evaluate_model(files, read_part(test), device)
         recorded = last_evaluation(files)
         print(f"{run}  {describe_run(spec)}")
         for name, value in recorded.items():

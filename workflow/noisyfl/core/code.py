@@ -6,6 +6,7 @@ import ast
 import functools
 import hashlib
 import importlib.util
+import sysconfig
 from pathlib import Path
 
 from noisyfl.core.places import PACKAGE
@@ -38,8 +39,8 @@ def source_file(module: str) -> Path | None:
 
 
 def _imported(modules: tuple[str, ...]) -> dict[str, str]:
-    """The code of modules and of the methods' modules that they import, by name; of a plugin, all
-    of its modules that they import.
+    """The code of modules and of the methods' modules that they import, by name; of a plugin, also
+    all that they import of a user's own files.
     """
     own = (f"{PACKAGE.name}.methods.", *(f"{module.partition('.')[0]}." for module in modules))
     own = tuple(prefix for prefix in own if prefix != f"{PACKAGE.name}.")
@@ -52,8 +53,26 @@ def _imported(modules: tuple[str, ...]) -> dict[str, str]:
             continue
         package = name if path.stem == "__init__" else name.rpartition(".")[0]
         found[name], names = _code_and_imports(path.read_text(), package)
-        wanted += [name for name in names if f"{name}.".startswith(own)]
+        ours = name.startswith(f"{PACKAGE.name}.")
+        wanted += [
+            one
+            for one in names
+            if f"{one}.".startswith(own) or (not ours and _is_a_users(one.partition(".")[0]))
+        ]
     return found
+
+
+@functools.cache
+def _is_a_users(module: str) -> bool:
+    """Whether a module that is in no other is in a file of a user's, and in no library's."""
+    path = source_file(module)
+    libraries = (sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+    return (
+        path is not None
+        and path.suffix == ".py"
+        and not path.is_relative_to(PACKAGE)
+        and not any(path.is_relative_to(library) for library in libraries)
+    )
 
 
 @functools.cache

@@ -216,8 +216,11 @@ class OwnTable:
 
     def _csv(self, texts: Sequence[str]) -> Columns:
         with self.path.open("rb") as file:
-            if b"\0" in file.read(4):
+            if b"\0" in (header := file.readline())[:4]:
                 raise ValueError("it is not text in UTF-8, but maybe in UTF-16")
+        for separator, name in ((b";", "semicolons"), (b"\t", "tabs")):
+            if separator in header and b"," not in header:
+                raise ValueError(f"its columns are separated by {name}, expected commas")
         options = csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string()))
         table = csv.read_csv(self.path, convert_options=options)
         if table.num_columns == 1:  # whose empty lines are rows without a value

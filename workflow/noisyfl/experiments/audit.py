@@ -21,7 +21,6 @@ from noisyfl.analysis.frame import write_frame
 from noisyfl.analysis.runs import Run, read_run
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import BadInput, within
-from noisyfl.core.provenance import read_provenance
 from noisyfl.core.registry import parts_of, split_component
 from noisyfl.core.text import printable
 from noisyfl.core.typed import each_once
@@ -37,7 +36,7 @@ from noisyfl.experiments.config import check_folder
 from noisyfl.experiments.places import Places
 from noisyfl.pages.audit import write_pages
 from noisyfl.runs.artifact import read_spec
-from noisyfl.runs.inputs import make_partition
+from noisyfl.runs.inputs import make_partition, naming_plugins
 from noisyfl.runs.job import TrainingJob
 from noisyfl.runs.kept_labels import has_labels
 from noisyfl.specs.catalogue import methods as catalogue
@@ -226,14 +225,11 @@ def _spec(run: str, places: Places) -> dict[str, Any]:
     """The spec of a run, in the results or tracked; :class:`BadInput` if there is none that the
     present code can make.
     """
-    spec = read_spec(run, places.files(run))
+    files = places.files(run)
+    spec = read_spec(run, files)
     if not has_labels(run, places.results.run(run)):
-        try:
+        with naming_plugins(run, files):
             check_run(spec, run)
-        except BadInput as error:
-            if not (plugins := read_provenance(places.files(run).provenance, run).plugins):
-                raise
-            raise BadInput(f"{error}; it needs the plugins {', '.join(plugins)}") from None
     return spec
 
 

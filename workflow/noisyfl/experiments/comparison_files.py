@@ -99,6 +99,11 @@ def write_scale(wanted: MethodComparison, path: Path, places: Places) -> list[Pa
         "tables": {
             "methods": {
                 "title": "Test accuracy, mean of the last ten evaluations",
+                "note": "; ".join(
+                    f"{row.name}: {row.note} on the validation part"
+                    for row in wanted.rows
+                    if row.note
+                ),
                 "setting": "compared",
                 "trials": wanted.seeds,
                 "statistic": "mean_last_10",

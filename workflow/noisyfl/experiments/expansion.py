@@ -161,7 +161,8 @@ class Expansion:
         for row in (*every, *added):
             for setting in row.method_in:
                 find(self.settings, setting, "setting", f"{row.place}.method_in")
-        rows = [*self._select("rows", name, every), *added]
+        kept = self._select("rows", name, [*every, *added])
+        rows = [row for row in (*every, *added) if row in kept or row in added]
         trials = self.trials_of(name)
         if len(self.plan.runs) + len(rows) * len(columns) * trials > MOST_RUNS:
             raise BadInput(

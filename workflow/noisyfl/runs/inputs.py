@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from noisyfl.core.artifacts import RunFiles
+from noisyfl.core.options import BadInput
+from noisyfl.core.provenance import read_provenance
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.identity import identity
+
+
+@contextmanager
+def naming_plugins(run: str, files: RunFiles) -> Iterator[None]:
+    """Let an error about a run also say which plugins it was trained with."""
+    try:
+        yield
+    except BadInput as error:
+        if not (plugins := read_provenance(files.provenance, run).plugins):
+            raise
+        raise BadInput(f"{error}; it needs --plugin, with {', '.join(plugins)}") from None
 
 
 def make_inputs(job: TrainingJob, own: OwnFiles) -> None:

@@ -98,7 +98,10 @@ def skipped(tree: Tree, parts: Sequence[str], files: Sequence[Path]) -> list[str
     """A note of what is not read of a folder; none if all of it is."""
     suffixes = Counter(file.suffix.lower() or "without a suffix" for file in files)
     found = [f"{count:,} {what}" for what, count in sorted(tree.skipped.items())]
-    found += [f"{count:,} files {suffix}" for suffix, count in sorted(suffixes.items())]
+    found += [
+        f"{count:,} {'file' if count == 1 else 'files'} {suffix}"
+        for suffix, count in sorted(suffixes.items())
+    ]
     found += [f"the part {name}" for name in parts]
     return [f"skipped {', '.join(found)}"] if found else []
 

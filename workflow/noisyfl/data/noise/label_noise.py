@@ -107,8 +107,9 @@ class Flipping(LabelNoise):
 
     count: Literal["exact", "floor", "bernoulli"] = option(
         "exact",
-        doc="how many labels of n are flipped at a level: level n, rounded (a half up, or of more "
-        "than 25 labels to the even number) or rounded down; or each with the level as its chance",
+        doc="how many of n labels are flipped; exact: level n, rounded (halves up; with more than "
+        "25 labels to the even number); floor: rounded down; bernoulli: each with the level as its "
+        "probability",
     )
 
     def flip(
