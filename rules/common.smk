@@ -13,11 +13,10 @@ from noisyfl.core.checked_yaml import changes, read_yaml
 from noisyfl.experiments.config import (
     check_config,
     experiment_files,
-    load_config,
     published_files,
 )
 from noisyfl.experiments.plan import Plan
-from noisyfl.experiments.plan_file import PlanFile
+from noisyfl.experiments.plan_file import PlanFile, read_plan
 from noisyfl.experiments.scale import Scale
 from noisyfl.core.tracked import REPRODUCED
 from noisyfl.runs.shared_cache import check_shared_cache
@@ -163,9 +162,7 @@ def scale_options():
 def own_size():
     """The scale whose runs are at paper scale, as far as they exist."""
     here = {"results": CONFIG.results, "reproduced": CONFIG.reproduced}
-    given = load_config(OWN_SIZE).model_copy(update=here)
-    plan = PlanFile(given, str(OWN_SIZE)).plan(logger.warning)
-    return Scale(given, plan, REPRODUCED)
+    return Scale(*read_plan(OWN_SIZE, logger.warning, **here), REPRODUCED)
 
 
 def paper_scale(names):

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from noisyfl.commands.scales import done_in, read_plan
 from noisyfl.core.artifacts import Results
-from noisyfl.core.tracked import REPRODUCED
+from noisyfl.core.tracked import REPRODUCED, done_in
+from noisyfl.experiments.plan_file import read_plan
 from noisyfl.experiments.targets import runs_of, tables_and_figures
 
 ORDER = [
@@ -45,7 +45,7 @@ def kind(spec: Mapping[str, Any]) -> tuple[str, str, float | None] | None:
 
 def main(config: Path, folder: Path, queue: Path) -> None:
     """Write ``specs/`` and ``cpu_specs/`` into a folder, numbered by their order."""
-    plan = read_plan(config, Path("results"))
+    _, plan = read_plan(config, results=Path("results"))
     done = done_in(REPRODUCED, Results(Path("results")))
     found: dict[Any, str] = {}
     for table in tables_and_figures(plan, None).values():

@@ -17,6 +17,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import read_provenance, write_provenance
 from noisyfl.core.tracked import Tracked
 from noisyfl.data.own_files import OwnFiles
+from noisyfl.experiments.plan_file import read_plan
 from noisyfl.runs import archive
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.identity import identity
@@ -38,10 +39,14 @@ def scale(tmp_path, monkeypatch):
     return config
 
 
+def plan_of(scale):
+    return read_plan(scale)[1]
+
+
 def trained(scale):
     """The results of a scale whose cheapest cell is trained."""
     results = scale.parent / "results"
-    plan = scales.read_plan(scale)
+    plan = plan_of(scale)
     for run in plan.tables["paper/one"].runs[0][1]:
         job = TrainingJob(spec=plan.runs[run], results=str(results), device="cpu")
         assert train_job(job, OwnFiles([scale.parent / "data"], results)) == ""
@@ -49,7 +54,7 @@ def trained(scale):
 
 
 def test_a_run_that_fails_does_not_keep_the_others_from_being_trained(scale, capsys):
-    plan, results = scales.read_plan(scale), scale.parent / "results"
+    plan, results = plan_of(scale), scale.parent / "results"
     run = plan.tables["paper/one"].runs[0][1][0]
     spec = plan.runs[run]
     other = {**spec, "noisy_partition": {**spec["noisy_partition"], "dataset": "mnist"}}
@@ -66,7 +71,7 @@ def test_a_run_that_fails_does_not_keep_the_others_from_being_trained(scale, cap
 
 
 def test_nor_does_one_that_a_plugins_mistake_ends(scale, capsys, monkeypatch):
-    plan, results = scales.read_plan(scale), scale.parent / "results"
+    plan, results = plan_of(scale), scale.parent / "results"
     runs = plan.tables["paper/one"].runs[0][1]
     files = [scale.parent / f"{run}.json" for run in runs]
     for file, run in zip(files, runs, strict=True):
@@ -85,7 +90,7 @@ def test_nor_does_one_that_a_plugins_mistake_ends(scale, capsys, monkeypatch):
 
 
 def test_no_run_is_tried_after_an_error_of_cuda(scale, capsys, monkeypatch):
-    plan, results = scales.read_plan(scale), scale.parent / "results"
+    plan, results = plan_of(scale), scale.parent / "results"
     files = [scale.parent / f"{run}.json" for run in plan.runs]
     for file, spec in zip(files, plan.runs.values(), strict=True):
         write_json(file, spec)
@@ -100,7 +105,7 @@ def test_the_cheapest_cells_are_printed_for_snakemake(scale, capsys):
     results = scale.parent / "results"
     scales.print_plan(scale, results, "cpu", cheapest=9)
     printed = capsys.readouterr().out.splitlines()
-    cells = scales.read_plan(scale).tables["paper/one"].runs
+    cells = plan_of(scale).tables["paper/one"].runs
     assert printed[:2] == [str(Results(results).run(run).provenance) for run in cells[0][1]]
     assert len(printed) == 8
     # Printed nothing, Snakemake would be asked for all of the scale.
@@ -113,7 +118,7 @@ def test_the_cheapest_cells_are_printed_for_snakemake(scale, capsys):
 @pytest.mark.slow
 def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):
     results = trained(scale)
-    cell = scales.read_plan(scale).tables["paper/one"].runs[0][1]
+    cell = plan_of(scale).tables["paper/one"].runs[0][1]
     made = json.loads(Results(results).run(cell[0]).provenance.read_text())
     assert made["source_digest"] == source_digest()
     rounds = Results(results).run(cell[0]).rounds.read_bytes()
@@ -121,7 +126,7 @@ def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):
     kept = scales.REPRODUCED.run(cell[0])
     assert not (results / "runs" / cell[0]).exists()
     assert kept.rounds.read_bytes() == rounds
-    spec = scales.read_plan(scale).runs[cell[0]]
+    spec = plan_of(scale).runs[cell[0]]
     partition = identity(spec["noisy_partition"])
     made_of = Results(results).partition(partition).read_bytes()
     assert scales.REPRODUCED.partition(partition).read_bytes() == made_of
@@ -139,7 +144,7 @@ def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):
 @pytest.mark.slow
 def test_a_damaged_run_is_not_archived_and_stays(scale):
     results = trained(scale)
-    run = scales.read_plan(scale).tables["paper/one"].runs[0][1][0]
+    run = plan_of(scale).tables["paper/one"].runs[0][1][0]
     path = Results(results).run(run).clients
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(DamagedArtifact, match=path.name):
@@ -151,8 +156,8 @@ def test_a_damaged_run_is_not_archived_and_stays(scale):
 @pytest.mark.slow
 def test_a_run_goes_with_its_noisy_partition_and_out_of_the_store(scale):
     results = Results(trained(scale))
-    run = scales.read_plan(scale).tables["paper/one"].runs[0][1][0]
-    partition = results.partition(identity(scales.read_plan(scale).runs[run]["noisy_partition"]))
+    run = plan_of(scale).tables["paper/one"].runs[0][1][0]
+    partition = results.partition(identity(plan_of(scale).runs[run]["noisy_partition"]))
     whole = partition.read_bytes()
     partition.write_bytes(whole[:-9])
     with pytest.raises(DamagedArtifact, match=partition.name):
@@ -168,7 +173,7 @@ def test_a_run_goes_with_its_noisy_partition_and_out_of_the_store(scale):
 def test_a_run_whose_files_are_deleted_no_further_does_not_count(scale, monkeypatch, capsys):
     """As an archive that is killed leaves it."""
     results = Results(trained(scale))
-    run = scales.read_plan(scale).tables["paper/one"].runs[0][1][0]
+    run = plan_of(scale).tables["paper/one"].runs[0][1][0]
     unlink = Path.unlink
 
     def unlink_and_end(self, **options):
@@ -190,7 +195,7 @@ def test_a_run_whose_files_are_deleted_no_further_does_not_count(scale, monkeypa
 @pytest.mark.slow
 def test_a_run_that_has_kept_its_labels_is_tracked_and_stays(scale):
     results = Results(trained(scale))
-    run = scales.read_plan(scale).tables["paper/one"].runs[0][1][0]
+    run = plan_of(scale).tables["paper/one"].runs[0][1][0]
     results.run(run).labels.touch()
     assert archive.archive([run], results, scales.REPRODUCED, "c0ffee") == [run]
     assert results.run(run).whole()
@@ -200,7 +205,7 @@ def test_a_run_that_has_kept_its_labels_is_tracked_and_stays(scale):
 @pytest.mark.slow
 def test_a_run_that_is_tracked_already_stays_where_it_is(scale, tmp_path):
     results = Results(trained(scale))
-    run = scales.read_plan(scale).tables["paper/one"].runs[0][1][0]
+    run = plan_of(scale).tables["paper/one"].runs[0][1][0]
     shutil.copytree(results.run(run).folder, tmp_path / "other" / "runs" / run)
     scales.REPRODUCED.packed.mkdir()
     scales.REPRODUCED.add(tmp_path / "other")

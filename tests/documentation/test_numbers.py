@@ -9,8 +9,9 @@ from tools.readme_results import parts
 from noisyfl.analysis.measurements import measure
 from noisyfl.analysis.runs import read_runs
 from noisyfl.analysis.summaries import number
-from noisyfl.commands.scales import REPRODUCED, read_plan
 from noisyfl.core.places import ROOT
+from noisyfl.core.tracked import REPRODUCED
+from noisyfl.experiments.plan_file import read_plan
 from noisyfl.pages.methods import describe
 
 LONGER = ("grand/common", "CIFAR-10, IID, symmetric ρ=0.6 τ=0.5")
@@ -26,7 +27,8 @@ def measured(scale, name, setting, trial=0):
     """What a trial of each method reached in a table's column, by the name of its row, as far as
     its run is tracked.
     """
-    table = read_plan(ROOT / "config" / f"{scale}.yaml").tables[name]
+    _, plan = read_plan(ROOT / "config" / f"{scale}.yaml")
+    table = plan.tables[name]
     column = [column.name for column in table.columns].index(setting)
     runs = {row.name: line[column][trial] for row, line in zip(table.rows, table.runs, strict=True)}
     runs = {name: run for name, run in runs.items() if REPRODUCED.run(run).whole()}

@@ -7,7 +7,6 @@ import yaml
 
 from digits_paper import PAPER, SETTING
 from noisyfl.claims.catalogue import all_claims
-from noisyfl.commands import scales
 from noisyfl.commands.parser import parser
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
@@ -22,6 +21,7 @@ from noisyfl.experiments.demand import (
     speeds_for,
     time_text,
 )
+from noisyfl.experiments.plan_file import read_plan
 from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.targets import (
     figures_of_these,
@@ -90,7 +90,7 @@ def test_a_plan_is_of_what_the_scale_makes_unless_a_target_is_named(plan):
 @pytest.mark.slow
 def test_what_a_claim_needs():
     """FedCorr's Figure 3 is one run, and claim 10 is about nothing else."""
-    plan = scales.read_plan(ROOT / "config" / "reduced.yaml")
+    plan = read_plan(ROOT / "config" / "reduced.yaml")[1]
     found, out_of_reach = runs_by_claim(plan, None)
     assert found["fedcorr-10"] == list(plan.figures["fedcorr/figure3"].runs)
     assert [len(runs) for runs in found.values()] == sorted(map(len, found.values()))

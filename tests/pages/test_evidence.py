@@ -19,10 +19,10 @@ from noisyfl.claims.findings import Case, Check, Finding
 from noisyfl.claims.judgement import Judgement, examine
 from noisyfl.claims.leads import leads
 from noisyfl.claims.sources import published, read_rows
-from noisyfl.commands.scales import read_plan
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
 from noisyfl.experiments.config import PUBLISHED
+from noisyfl.experiments.plan_file import read_plan
 from noisyfl.pages.evidence import evidence_pages, write_evidence
 from noisyfl.pages.evidence_paths import PAGES
 from noisyfl.pages.explanations import Why, read_reasons
@@ -337,7 +337,7 @@ def test_a_lead_of_the_same_runs_in_two_tables_is_told_once(tmp_path):
     "folder", sorted((ROOT / "reproduced" / "reasons").iterdir()), ids=lambda folder: folder.name
 )
 def test_every_reason_is_of_what_its_scale_can_print(folder):
-    plan = read_plan(ROOT / "config" / f"{folder.name}.yaml")
+    _, plan = read_plan(ROOT / "config" / f"{folder.name}.yaml")
     papers, methods = read_reasons(folder.iterdir())
     common = plan.tables.get("grand/common")
     assert set(methods) <= ({row.name for row in common.rows} if common else set())

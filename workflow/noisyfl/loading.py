@@ -7,10 +7,9 @@ repository. Tables are pandas data frames, a client's samples a torch ``Dataset`
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -18,8 +17,6 @@ from noisyfl.analysis.cells import collect
 from noisyfl.analysis.frame import join_frames
 from noisyfl.analysis.published_cells import published_cells
 from noisyfl.analysis.runs import Run, read_run, read_runs
-from noisyfl.commands.data import partition_file
-from noisyfl.commands.scales import read_plan
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.tracked import REPRODUCED
@@ -30,10 +27,10 @@ from noisyfl.data.datasets.own_kinds import KINDS
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.experiments.config import load_config, published_files
+from noisyfl.experiments.config import Configuration, published_files
 from noisyfl.experiments.places import Places
 from noisyfl.experiments.plan import Plan
-from noisyfl.experiments.plan_file import PlanFile
+from noisyfl.experiments.plan_file import read_plan
 from noisyfl.experiments.scale import Scale
 from noisyfl.experiments.scale_file import named_scale
 from noisyfl.runs.final_model import NO_MODEL, FinalModel
@@ -58,7 +55,7 @@ def plan(scale: str | Path, results: str | Path | None = None) -> Plan:
     Raises:
         BadInput: something is wrong with the scale or its experiments.
     """
-    return read_plan(named_scale(scale), Path(results) if results is not None else None)
+    return _read(scale, results)[1]
 
 
 def load_table(
@@ -155,7 +152,7 @@ def load_partition(
     Raises:
         BadInput: there is no such partition, or its dataset is not there.
     """
-    found = noisy_partition.read(partition_file(partition, Path(results)))
+    found = noisy_partition.read(Places(Path(results)).partition_file(partition))
     own = OwnFiles(folders_of(data), Path(results))
     parts = prepared(found.spec["dataset"], own, download)
     train, test = map(read_part, parts)
@@ -190,12 +187,16 @@ def folders_of(data: Folders) -> list[Path]:
 
 def _finished(scale: str | Path, results: str | Path | None) -> Scale:
     """A scale without what its tables lack."""
-    file = named_scale(scale)
-    given = load_config(file)
-    here = {"results": given.results if results is None else Path(results)}
-    config = given.model_copy(update={**here, "train_missing": False})
-    found = PlanFile(config, str(file)).plan(lambda line: print(line, file=sys.stderr))
-    return Scale(config, found, REPRODUCED)
+    return Scale(*_read(scale, results, train_missing=False), REPRODUCED)
+
+
+def _read(
+    scale: str | Path, results: str | Path | None, **changes: Any
+) -> tuple[Configuration, Plan]:
+    """A scale, with results in a folder or, if it is None, where the scale's file says."""
+    if results is not None:
+        changes["results"] = Path(results)
+    return read_plan(named_scale(scale), **changes)
 
 
 def _frame(scale: Scale, table: TableDescription) -> pd.DataFrame:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
-from noisyfl.core.tracked import REPRODUCED, find_partition
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.config import check_folder
+from noisyfl.experiments.places import Places
 
 
 def preview_data(datasets: list[str], results: Path, data: Roots, download: bool) -> None:
@@ -38,15 +37,7 @@ def export_partition(
     from noisyfl.data.export import export
 
     check_folder(to, "--to")
-    found = noisy_partition.read(partition_file(partition, results))
+    found = noisy_partition.read(Places(results).partition_file(partition))
     train, test = prepared(found.spec["dataset"], OwnFiles(data, results), download)
     for written in export(partition, found, read_part(train), read_part(test), to):
         print(written)
-
-
-def partition_file(partition: str, results: Path) -> Path:
-    """The file of a noisy partition, in results or tracked; :class:`BadInput` if there is none."""
-    found = find_partition(partition, (Results(results), REPRODUCED))
-    if found is None:
-        raise BadInput(f"{partition}: no noisy partition in {results} or reproduced/ has this id")
-    return found

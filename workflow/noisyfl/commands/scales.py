@@ -7,17 +7,16 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from noisyfl.core.artifacts import Results, write_json
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import IN_A_CLONE, ROOT
-from noisyfl.core.tracked import REPRODUCED
+from noisyfl.core.tracked import REPRODUCED, done_in
 from noisyfl.experiments.config import Configuration, check_folder, load_config
 from noisyfl.experiments.demand import cheapest_cells, plan_text
-from noisyfl.experiments.plan import Plan
-from noisyfl.experiments.plan_file import PlanFile
+from noisyfl.experiments.plan_file import read_plan
 from noisyfl.experiments.progress import progress_text
 from noisyfl.experiments.scale import layouts_of
 from noisyfl.experiments.targets import (
@@ -31,32 +30,6 @@ from noisyfl.runs.status import FOUND, scale_words
 
 LONGEST = 86_400.0
 """Most seconds between two prints of the progress: a day."""
-
-
-def read_plan(config: Path, results: Path | None = None, plugins: Sequence[str] = ()) -> Plan:
-    """The plan of a scale, the same that Snakemake reads.
-
-    Args:
-        results: the folder of all artifacts; None: as the scale's file says.
-        plugins: files of plugins, beside those of the scale.
-    """
-    return _read_scale(config, results, plugins)[1]
-
-
-def _read_scale(
-    config: Path, results: Path | None, plugins: Sequence[str]
-) -> tuple[Configuration, Plan]:
-    """The configuration of a scale, and its plan; arguments as of :func:`read_plan`."""
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr)
-
-    given = load_config(config)
-    every = [*dict.fromkeys([*given.plugins, *plugins])]
-    here = {"results": results or given.results, "plugins": every}
-    given = given.model_copy(update=here)
-    plan = PlanFile(given, str(config)).plan(say)
-    return given, plan
 
 
 def print_plan(
@@ -82,7 +55,7 @@ def print_plan(
         raise BadInput(
             f"--cheapest: expected without {' and '.join(given)}, since it looks at all cells"
         )
-    scale, plan = _read_scale(config, results, plugins)
+    scale, plan = read_plan(config, plugins=plugins, results=results)
     done = done_in(*layouts_of(scale, REPRODUCED))
     if cheapest is None:
         out_of_reach, figures = list[str](), list[str]()
@@ -118,7 +91,7 @@ def print_progress(
         raise BadInput(
             f"--follow: got {follow:g}, expected seconds above 0 and at most {LONGEST:g}"
         )
-    scale, plan = _read_scale(config, results, plugins)
+    scale, plan = read_plan(config, plugins=plugins, results=results)
     wanted = runs_of(tables_and_figures(plan, target).values())
     # A figure of noisy partitions has no runs, but may be the target.
     counted = runs_by_target(plan, target) or {target or plan.scale: wanted}
@@ -146,15 +119,10 @@ def _say_what_is_not_trained(scale: Configuration, missing: bool) -> None:
         )
 
 
-def done_in(*layouts: Results) -> Callable[[str], bool]:
-    """Return a function that says whether a run is complete in one of several results folders."""
-    return lambda run: any(layout.run(run).whole() for layout in layouts)
-
-
 def write_specs(target: str, folder: Path, config: Path, plugins: Sequence[str] = ()) -> None:
     """Write the canonical spec of every run that a target needs as <id>.json."""
     check_folder(folder, "FOLDER")
-    plan = read_plan(config, plugins=plugins)
+    _, plan = read_plan(config, plugins=plugins)
     runs = runs_of(tables_and_figures(plan, target).values())
     for run in runs:
         write_json(folder / f"{run}.json", plan.runs[run])
@@ -171,7 +139,7 @@ def archive_runs(
     if not IN_A_CLONE:
         raise BadInput(f"archive: {REPRODUCED.packed} is an installed copy, expected a clone")
     check_folder(results, "--results", to_be_made=False)
-    plan = read_plan(config, results, plugins)
+    _, plan = read_plan(config, plugins=plugins, results=results)
     moved = archive(plan.runs, Results(results), REPRODUCED, commit)
     for run in moved:
         print(f"{run}  {plan.words_of(run)}")

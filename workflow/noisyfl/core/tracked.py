@@ -12,7 +12,7 @@ import io
 import os
 import shutil
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -186,6 +186,11 @@ def find_run(run: str, layouts: Iterable[Results]) -> RunFiles | None:
     """The files of a run in the first of these folders that has all of them; None if none has."""
     places = (layout.run(run) for layout in layouts)
     return next((files for files in places if files.whole()), None)
+
+
+def done_in(*layouts: Results) -> Callable[[str], bool]:
+    """Return a function that says whether a run is complete in one of several results folders."""
+    return lambda run: find_run(run, layouts) is not None
 
 
 def find_partition(partition: str, layouts: Iterable[Results]) -> Path | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from noisyfl.core.artifacts import TRACKED, Results, RunFiles
 from noisyfl.core.options import BadInput, check_count
-from noisyfl.core.tracked import REPRODUCED, find_run
+from noisyfl.core.tracked import REPRODUCED, find_partition, find_run
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots, each
 from noisyfl.runs.inputs import make_inputs
@@ -59,6 +59,17 @@ class Places:
         found = self.find(run)
         if found is None:
             raise BadInput(f"{run}: no run in {self.results.root} or {TRACKED}/ has this id")
+        return found
+
+    def partition_file(self, partition: str) -> Path:
+        """The file of a noisy partition, in the results or tracked; :class:`BadInput` if there is
+        none.
+        """
+        found = find_partition(partition, (self.results, REPRODUCED))
+        if found is None:
+            raise BadInput(
+                f"{partition}: no noisy partition in {self.results.root} or {TRACKED}/ has this id"
+            )
         return found
 
     def job(self, spec: Mapping[str, Any], **options: Any) -> TrainingJob:

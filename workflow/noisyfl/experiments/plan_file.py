@@ -15,7 +15,8 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from noisyfl.experiments.config import (
     Configuration,
     Overlay,
     experiment_files,
+    load_config,
     published_files,
 )
 from noisyfl.experiments.plan import Plan
@@ -50,6 +52,34 @@ SOURCES = (
 
 PARTS = ("rows", "columns", "trials")
 """Keys of an overlay that say how much of a table is kept; all others change settings."""
+
+
+def print_to_stderr(line: str) -> None:
+    """Print a line for the user."""
+    print(line, file=sys.stderr)
+
+
+def read_plan(
+    file: Path,
+    say: Callable[[str], None] = print_to_stderr,
+    plugins: Sequence[str] = (),
+    **changes: Any,
+) -> tuple[Configuration, Plan]:
+    """The configuration of a scale, and its plan, the same that Snakemake reads.
+
+    Args:
+        file: the scale's.
+        say: takes a line for the user.
+        plugins: files of plugins, beside those of the scale.
+        changes: values of the configuration that override the file's.
+
+    Raises:
+        BadInput: something is wrong with the scale or with what it makes.
+    """
+    config = load_config(file)
+    every = [*dict.fromkeys([*config.plugins, *plugins])]
+    config = config.model_copy(update={"plugins": every, **changes})
+    return config, PlanFile(config, str(file)).plan(say)
 
 
 @dataclass(frozen=True)
