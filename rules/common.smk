@@ -51,7 +51,7 @@ try:
         (
             Plan(CONFIG.scale)
             if IN_A_JOB and not IMPORTED
-            else PLAN_FILE.plan(logger.warning, strict=IMPORTED)
+            else PLAN_FILE.plan(logger.warning)
         ),
         REPRODUCED,
         relpath(workflow.configfiles[0]) if workflow.configfiles else CONFIG_NAME,
@@ -59,11 +59,12 @@ try:
         partial(PLAN_FILE.plan_with, say=logger.warning),
     )
     TARGETS = SCALE.targets()
-    if not any(
+    if IMPORTED or not any(
         word in TARGETS or Path(word).is_relative_to(CONFIG.results)
         for word in sys.argv
     ):
-        # If targets are given, only these have to be right.
+        # If targets are given, only these have to be right. (Those of a workflow that imports this
+        # one may be rules of its own.)
         SCALE.plan.check_targets()
 except BadInput as error:
     raise WorkflowError(str(error)) from None

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from checked_plan import checked_plan
 from descriptions import described, described_table
 from noisyfl.claims import artifacts as claim_artifacts
 from noisyfl.claims.artifacts import Artifacts
@@ -21,8 +22,7 @@ from noisyfl.claims.query import Query
 from noisyfl.claims.sources import our_side
 from noisyfl.core.places import ROOT
 from noisyfl.data import noisy_partition
-from noisyfl.experiments.config import EXPERIMENTS, load_config
-from noisyfl.experiments.planning import make_plan
+from noisyfl.experiments.config import load_config
 from noisyfl.specs.identity import identity
 
 
@@ -267,7 +267,7 @@ def plan():
     papers = ["fedcni", "fedcorr", "fednoil", "fedrn", "rofl"]
     paper = load_config(ROOT / "config" / "paper.yaml")
     config = paper.model_copy(update={"experiments": papers})
-    return make_plan(config, EXPERIMENTS, "paper.yaml")
+    return checked_plan(config, "paper.yaml")
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from checked_plan import checked_plan
 from noisyfl.core.artifacts import Results, write_json
 from noisyfl.experiments import campaign as campaign_module
 from noisyfl.experiments.campaign import Campaign, Job
 from noisyfl.experiments.config import check_config
-from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.scale import Scale
 from noisyfl.pages.markdown import escape_markdown, page_table
 from noisyfl.runs.status import scale_words
@@ -26,7 +26,7 @@ def scale(tmp_path):
     config = check_config(
         {**CONFIG, "results": str(tmp_path / "results"), "device": "cpu"}, "my.yaml"
     )
-    plan = make_plan(config, tmp_path, "my.yaml")
+    plan = checked_plan(config, "my.yaml", tmp_path)
     options = scale_words(["config/my.yaml"], {}, "Snakefile")
     return Scale(config, plan, Results(tmp_path / "reproduced"), "config/my.yaml", options)
 

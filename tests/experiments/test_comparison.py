@@ -4,14 +4,14 @@ import pytest
 
 import own_sets
 import own_vectors
+from checked_plan import checked_plan
 from noisyfl.core.options import BadInput
 from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.experiments.comparison import DEFAULT_METHODS, read_comparison
 from noisyfl.experiments.comparison_files import check_target, write_scale
-from noisyfl.experiments.config import EXPERIMENTS, load_config
+from noisyfl.experiments.config import load_config
 from noisyfl.experiments.places import Places
-from noisyfl.experiments.planning import make_plan
 
 RHO = "ρ=0.6 τ=0.5"
 
@@ -123,7 +123,7 @@ def test_snakemake_makes_the_same_runs_of_the_files_that_are_written(
     places = Places(tmp_path / "results", [tmp_path / "data"], device="cpu")
     scale, experiment = write_scale(wanted, tmp_path / "mine.yaml", places)
     assert experiment == tmp_path / "mine" / "mine.yaml"
-    plan = make_plan(load_config(scale), EXPERIMENTS, str(scale))
+    plan = checked_plan(load_config(scale), str(scale))
     assert plan.runs == wanted.runs
     (table,) = plan.tables.values()
     assert [row.name for row in table.rows] == [row.name for row in wanted.rows]

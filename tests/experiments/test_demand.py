@@ -5,6 +5,7 @@ import re
 import pytest
 import yaml
 
+from checked_plan import checked_plan
 from digits_paper import PAPER, SETTING
 from noisyfl.claims.catalogue import all_claims
 from noisyfl.commands.parser import parser
@@ -22,7 +23,6 @@ from noisyfl.experiments.demand import (
     time_text,
 )
 from noisyfl.experiments.plan_file import read_plan
-from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.targets import (
     figures_of_these,
     runs_by_target,
@@ -127,9 +127,9 @@ def test_a_run_that_no_machine_ends_in_a_year_is_refused_unless_allowed(tmp_path
     given = {"scale": "test", "experiments": ["paper"]}
     expected = r"rows\[0\].*centralized\(epochs=1000000000000\).*years on a.*allow_years"
     with pytest.raises(BadInput, match=expected):
-        make_plan(check_config(given, "test.yaml"), tmp_path, "test.yaml")
+        checked_plan(check_config(given, "test.yaml"), "test.yaml", tmp_path)
     allowed = check_config({**given, "allow_years": True}, "test.yaml")
-    assert make_plan(allowed, tmp_path, "test.yaml").runs
+    assert checked_plan(allowed, "test.yaml", tmp_path).runs
 
 
 def test_the_cheapest_cells_come_first_and_no_run_twice(plan):

@@ -2,11 +2,11 @@
 
 import pytest
 
+from checked_plan import checked_plan
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
 from noisyfl.experiments.config import load_config
-from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.scale_file import scale_file
 from noisyfl.experiments.setting import merge
 from noisyfl.specs.build import build_method
@@ -265,7 +265,7 @@ def test_merge_changes_options_or_replaces_components():
 def test_quick_overview_and_table_2_share_runs():
     config = load_config(ROOT / "config" / "config.yaml")
     config = config.model_copy(update={"experiments": ["fedcorr", "overview"], "targets": None})
-    made = make_plan(config, ROOT / "config/papers", "config")
+    made = checked_plan(config, "config")
     shared = set(made.tables["fedcorr/table2"].run_ids()) & set(
         made.tables["overview/methods"].run_ids()
     )

@@ -5,9 +5,9 @@ import csv
 import pytest
 import yaml
 
+from checked_plan import checked_plan
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import check_config
-from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.descriptions import description_text
 from noisyfl.specs.published import KEY
 from small_paper import CONFIG, PAPER, edited
@@ -51,7 +51,7 @@ def planned(tmp_path):
             writer.writeheader()
             writer.writerows(numbers)
         config = check_config({**CONFIG, "experiment_folders": [str(tmp_path)]}, "my.yaml")
-        return make_plan(config, tmp_path, "my.yaml")
+        return checked_plan(config, "my.yaml", tmp_path)
 
     return make
 

@@ -9,9 +9,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from checked_plan import checked_plan
 from noisyfl.core.options import BadInput, place_of
 from noisyfl.experiments.config import check_config
-from noisyfl.experiments.planning import make_plan
 from small_paper import CONFIG, DIGITS, PAPER, edited, plan
 
 NASTY = [
@@ -107,7 +107,7 @@ def test_a_mutated_configuration_is_a_plan_or_bad_input(tmp_path_factory, seed, 
     try:
         text = yaml.safe_dump(paper)
         (folder / "paper.yaml").write_text(text)
-        made = make_plan(check_config(config, "my.yaml"), folder, "my.yaml")
+        made = checked_plan(check_config(config, "my.yaml"), "my.yaml", folder)
         assert made.runs
     except BadInput as error:
         words = str(error)

@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
+from checked_plan import checked_plan
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import check_config
-from noisyfl.experiments.planning import make_plan
 from small_paper import PAPER
 
 TABLE = PAPER["tables"]["one"]
@@ -17,7 +17,7 @@ def planned(folder, **experiments):
     for name, parts in experiments.items():
         (folder / f"{name}.yaml").write_text(yaml.safe_dump({**PAPER, **parts}))
     config = check_config({"scale": "tiny", "experiments": list(experiments)}, "my.yaml")
-    return make_plan(config, folder, "my.yaml")
+    return checked_plan(config, "my.yaml", folder)
 
 
 @pytest.mark.parametrize(

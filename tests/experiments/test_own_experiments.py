@@ -5,6 +5,7 @@ import csv
 import pytest
 import yaml
 
+from checked_plan import checked_plan
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import (
     EXPERIMENTS,
@@ -14,7 +15,6 @@ from noisyfl.experiments.config import (
     published_files,
 )
 from noisyfl.experiments.plan_file import PlanFile
-from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.published import KEY, PRINTED, read_published
 from small_paper import PAPER, edited
 
@@ -56,7 +56,7 @@ def test_the_first_folder_that_has_an_experiment_has_it(config, tmp_path):
 
 def test_ones_own_numbers_stand_beside_ones_own_runs(config, tmp_path):
     assert published_files(config) == [tmp_path / "second" / "published.csv", PUBLISHED]
-    table = make_plan(config, EXPERIMENTS, "my.yaml").tables["mine/one"]
+    table = checked_plan(config, "my.yaml").tables["mine/one"]
     assert [c.number["value"] for row in table.cells for c in row if c.number] == ["70"]
 
 
@@ -76,7 +76,7 @@ def test_two_numbers_for_one_line_that_is_not_trained_are_refused(config, tmp_pa
     file.write_text("\n".join([header, row, other, other.replace(",one,", ",two,")]))
     message = r"mine.yaml: tables.one: row 'Krum', column 'clean': got 2 published .* in table$"
     with pytest.raises(BadInput, match=message):
-        make_plan(config, EXPERIMENTS, "my.yaml")
+        checked_plan(config, "my.yaml")
 
 
 def test_a_plan_follows_the_files_of_the_folders(config, tmp_path):
@@ -97,4 +97,4 @@ def test_what_is_wrong_with_a_folder_or_its_numbers_is_one_line(config, tmp_path
         check_config(given, "my.yaml")
     (tmp_path / "second" / "published.csv").write_text("paper,table\nmine,one\n")
     with pytest.raises(BadInput, match=r"published.csv, line 1: got no column 'dataset'"):
-        make_plan(config, EXPERIMENTS, "my.yaml")
+        checked_plan(config, "my.yaml")

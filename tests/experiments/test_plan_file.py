@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import yaml
 
+from checked_plan import checked_plan
 from noisyfl.core.options import BadInput
 from noisyfl.experiments import plan_file, planning
-from noisyfl.experiments.config import EXPERIMENTS, check_config
+from noisyfl.experiments.config import check_config
 from noisyfl.experiments.plan_file import PlanFile
-from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.targets import runs_by_target
 from noisyfl.models import MODELS
 from noisyfl.specs.identity import canonical_json, identity
@@ -33,7 +33,7 @@ from noisyfl.core.artifacts import Results
 from pathlib import Path
 
 config = load_config(Path(sys.argv[1]))
-scale = Scale(config, PlanFile(config, "x", Path(sys.argv[2])).plan(sys.exit), Results(Path("x")))
+scale = Scale(config, PlanFile(config, "x").plan(sys.exit), Results(Path("x")))
 run = next(iter(scale.plan.runs))
 print(scale.estimate(run).seconds, scale.plan.facts[run].words, scale.targets())
 print([name for name in ("torch", "torchvision", "sklearn", "scipy") if name in sys.modules])
@@ -49,11 +49,13 @@ class Place:
 
     def file(self, paper=PAPER, config=CONFIG):
         (self.folder / "paper.yaml").write_text(yaml.safe_dump(paper))
-        given = check_config({**config, "results": str(self.folder / "results")}, "my.yaml")
-        return PlanFile(given, "my.yaml", self.folder)
+        here = {"results": str(self.folder / "results"), "experiment_folders": [str(self.folder)]}
+        return PlanFile(check_config({**config, **here}, "my.yaml"), "my.yaml")
 
     def plan(self, *args, **kwargs):
-        return self.file(*args, **kwargs).plan(self.said.append)
+        plan = self.file(*args, **kwargs).plan(self.said.append)
+        plan.check_targets()
+        return plan
 
     @property
     def path(self):
@@ -94,7 +96,7 @@ def test_every_kind_of_table_and_figure_comes_back(tmp_path):
     assert made.claim_parts
     assert made.facts.keys() == made.runs.keys()
     assert {identity(spec) for spec in again.runs.values()} == made.runs.keys()
-    assert same(make_plan(config, EXPERIMENTS, "my.yaml"), made)
+    assert same(checked_plan(config, "my.yaml"), made)
 
 
 def test_another_plan_has_another_file_and_none_ever_changes(place, monkeypatch):
@@ -251,7 +253,7 @@ def test_a_job_finds_its_run_whatever_was_planned_since_it_was_submitted(place, 
 
 
 def test_a_job_without_a_plan_makes_it(place):
-    run = next(iter(make_plan(place.file().config, place.folder, "my.yaml").runs))
+    run = next(iter(checked_plan(place.file().config, "my.yaml").runs))
     assert run in place.file().plan_with(run, place.said.append).runs
     assert len(place.said) == 1
     assert place.plan().tables
@@ -328,8 +330,9 @@ def test_a_folder_that_cannot_be_written_to_costs_a_line_and_time(place, monkeyp
 @pytest.mark.slow
 def test_loading_a_plan_needs_no_torch(place):
     config = place.folder / "mine.yaml"
-    config.write_text(yaml.safe_dump({**CONFIG, "results": str(place.folder / "results")}))
+    here = {"results": str(place.folder / "results"), "experiment_folders": [str(place.folder)]}
+    config.write_text(yaml.safe_dump({**CONFIG, **here}))
     place.plan()
-    command = [sys.executable, "-c", LOADED, config, place.folder]
+    command = [sys.executable, "-c", LOADED, config]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.endswith("\n[]\n")

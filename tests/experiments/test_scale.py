@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from checked_plan import checked_plan
 from noisyfl.core.artifacts import Results
 from noisyfl.experiments import scale as scale_module
 from noisyfl.experiments.config import check_config
 from noisyfl.experiments.plan import Plan
-from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.scale import Scale
 from noisyfl.specs.identity import canonical_json, identity
 from small_paper import CONFIG, PAPER
@@ -27,7 +27,7 @@ def scale(tmp_path):
     def make(**changes):
         given = {**CONFIG, "results": str(tmp_path / "results"), **changes}
         config = check_config(given, "my.yaml")
-        plan = make_plan(config, tmp_path, "my.yaml")
+        plan = checked_plan(config, "my.yaml", tmp_path)
         return Scale(config, plan, Results(tmp_path / "reproduced"))
 
     return make

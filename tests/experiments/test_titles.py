@@ -4,11 +4,11 @@ import pytest
 import yaml
 
 import own_sets
+from checked_plan import checked_plan
 from noisyfl.core.options import BadInput
 from noisyfl.core.registry import split_component
 from noisyfl.data.titles import title_of, told_apart
 from noisyfl.experiments.config import check_config
-from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.descriptions import TableDescription, description_text
 from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.words import describe_setting
@@ -41,7 +41,7 @@ def planned(tmp_path, monkeypatch):
         paper = {**paper, "tables": {"one": table}, "figures": {}}
         (tmp_path / "mine.yaml").write_text(yaml.safe_dump(paper))
         given = {"scale": "tiny", "experiments": ["mine"], "data": {"folder": "."}}
-        return make_plan(check_config(given, "my.yaml"), tmp_path, "my.yaml")
+        return checked_plan(check_config(given, "my.yaml"), "my.yaml", tmp_path)
 
     return planned
 

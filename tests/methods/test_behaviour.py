@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from checked_plan import checked_plan
 from noisy_digits import finished
 from noisyfl.checks.small_run import federation_of
 from noisyfl.core.places import ROOT
-from noisyfl.experiments.config import EXPERIMENTS, load_config
-from noisyfl.experiments.planning import make_plan
+from noisyfl.experiments.config import load_config
 from noisyfl.methods import METHODS
 from noisyfl.methods.estimators.lid import lid
 from noisyfl.simulation.losses import distance
@@ -19,7 +19,7 @@ from noisyfl.specs.build import build_method
 @pytest.fixture(scope="module")
 def plan():
     config = load_config(ROOT / "config" / "config.yaml")
-    return make_plan(config, EXPERIMENTS, "quick")
+    return checked_plan(config, "quick")
 
 
 def run(spec, data, folder):

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from functools import cache
 
+from checked_plan import checked_plan
 from noisyfl.core.places import ROOT
-from noisyfl.experiments.config import EXPERIMENTS, PUBLISHED, load_config
-from noisyfl.experiments.planning import make_plan
+from noisyfl.experiments.config import PUBLISHED, load_config
 from noisyfl.specs.descriptions import Heading
 from noisyfl.specs.published import KEY, Published, read_published
 
@@ -14,7 +14,7 @@ from noisyfl.specs.published import KEY, Published, read_published
 def plan_of(experiment):
     paper = load_config(ROOT / "config" / "paper.yaml")
     config = paper.model_copy(update={"experiments": [experiment]})
-    return make_plan(config, EXPERIMENTS, "config/paper.yaml")
+    return checked_plan(config, "config/paper.yaml")
 
 
 @cache

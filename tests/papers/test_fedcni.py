@@ -2,8 +2,8 @@
 
 import pytest
 
-from noisyfl.experiments.config import EXPERIMENTS, check_config
-from noisyfl.experiments.planning import make_plan
+from checked_plan import checked_plan
+from noisyfl.experiments.config import check_config
 
 from .plans import cells_of, plan_of, printed_at
 from .test_published import OTHER_READINGS
@@ -96,7 +96,7 @@ def test_write_back_is_a_row_beside_fedcni_with_no_published_number(plan, cells)
 def test_pseudo_labels_from_the_start_stay_so_at_every_scale():
     config = {"scale": "short", "experiments": ["fedcni"]}
     config["overlay"] = {"methods": {"fedcni": {"pseudo_label_round": 5}}}
-    plan = make_plan(check_config(config, "short.yaml"), EXPERIMENTS, "short.yaml")
+    plan = checked_plan(check_config(config, "short.yaml"), "short.yaml")
     rows = plan.tables["fedcni/figure9_runs"].runs
     begin = [plan.runs[row[0][0]]["method"]["pseudo_label_round"] for row in rows]
     assert begin == [5, 0, 5]

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from checked_plan import checked_plan
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.places import ROOT
-from noisyfl.experiments.config import EXPERIMENTS, load_config
-from noisyfl.experiments.planning import make_plan
+from noisyfl.experiments.config import load_config
 
 FILE = ROOT / "tests" / "specs" / "ids.json"
 
@@ -26,7 +26,7 @@ def scales() -> list[Path]:
 
 def runs_of(path: Path) -> dict[str, Any]:
     """The specs of a scale's runs, by their ids."""
-    return make_plan(load_config(path), EXPERIMENTS, str(path)).runs
+    return checked_plan(load_config(path), str(path)).runs
 
 
 def noted(runs: Iterable[str]) -> dict[str, Any]:

@@ -4,8 +4,8 @@ import copy
 
 import yaml
 
+from checked_plan import checked_plan
 from noisyfl.experiments.config import check_config
-from noisyfl.experiments.planning import make_plan
 
 CONFIG = {"scale": "tiny", "experiments": ["paper"]}
 PAPER = {
@@ -51,7 +51,7 @@ DIGITS = {"dataset": "digits", "model": "cnn", "augmentation": "none", "normaliz
 
 def plan(tmp_path, paper=PAPER, config=CONFIG):
     (tmp_path / "paper.yaml").write_text(yaml.safe_dump(paper))
-    return make_plan(check_config(config, "my.yaml"), tmp_path, "my.yaml")
+    return checked_plan(check_config(config, "my.yaml"), "my.yaml", tmp_path)
 
 
 def edited(content, path, value):

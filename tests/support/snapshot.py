@@ -18,10 +18,10 @@ from typing import Any
 
 import yaml
 
+from checked_plan import checked_plan
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
 from noisyfl.experiments.config import EXPERIMENTS, check_config, load_config
-from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.identity import identity
 
 SCALES = {"reduced": "reduced.yaml", "quick": "config.yaml"}
@@ -34,7 +34,7 @@ def main(folder: Path, scales: list[str]) -> None:
     """Write the snapshot."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in sorted((ROOT / "config").glob("*.yaml")):
-        plan = make_plan(load_config(path), EXPERIMENTS, path.name)
+        plan = checked_plan(load_config(path), path.name)
         ids = [*plan.runs, *(identity(spec) for spec in plan.partitions.values())]
         (folder / f"ids_{path.stem}.txt").write_text("".join(f"{one}\n" for one in sorted(ids)))
     (folder / "messages.txt").write_text("".join(f"{line}\n" for line in messages()))
@@ -55,7 +55,7 @@ def messages() -> Iterator[str]:
     """What is said of mistakes: each value of a scale and of an experiment in turn is wrong."""
     scale = yaml.safe_load((ROOT / "config" / "smoke.yaml").read_text())
     for where, wrong in mistakes(scale):
-        yield f"{where}: {refused(wrong, EXPERIMENTS)}"
+        yield f"{where}: {refused(wrong)}"
     experiment = yaml.safe_load((EXPERIMENTS / "fedrn.yaml").read_text())
     config = {**scale, "experiments": ["fedrn"], "overlay": {}}
     for where, wrong in mistakes(experiment):
@@ -84,10 +84,10 @@ def mistakes(given: Any, where: str = "") -> Iterator[tuple[str, Any]]:
                 yield there, changed
 
 
-def refused(config: Any, experiments: Path) -> str:
+def refused(config: Any, experiments: Path | None = None) -> str:
     """What is said of a configuration; ``accepted`` if nothing is."""
     try:
-        make_plan(check_config(config, "config"), experiments, "config")
+        checked_plan(check_config(config, "config"), "config", experiments)
     except BadInput as error:
         return " ".join(str(error).split())
     return "accepted"

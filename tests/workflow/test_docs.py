@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from checked_plan import checked_plan
 from noisyfl.core.places import ROOT
-from noisyfl.experiments.config import EXPERIMENTS, check_config
-from noisyfl.experiments.planning import make_plan
+from noisyfl.experiments.config import check_config
 from small_repository import Repository
 
 DOCS = ROOT / "docs"
@@ -149,7 +149,7 @@ def test_the_example_of_an_experiment_expands_to_what_the_page_says(tmp_path):
     files = files_in("configuration.md")
     (tmp_path / "proximal.yaml").write_text(files["config/papers/proximal.yaml"])
     config = check_config(yaml.safe_load(files["config/proximal.yaml"]), "config/proximal.yaml")
-    plan = make_plan(config, tmp_path, "config/proximal.yaml")
+    plan = checked_plan(config, "config/proximal.yaml", tmp_path)
     assert (len(plan.runs), len(plan.partitions)) == (24, 6)
     page = " ".join((DOCS / "configuration.md").read_text().split())
     assert "24 runs. They need 6 noisy partitions" in page
@@ -163,7 +163,7 @@ def test_the_example_of_an_experiment_expands_to_what_the_page_says(tmp_path):
 def test_the_example_of_a_scale_expands_to_what_the_page_says():
     text = files_in("configuration.md")["config/one_trial.yaml"]
     config = check_config(yaml.safe_load(text), "config/one_trial.yaml")
-    plan = make_plan(config, EXPERIMENTS, "config/one_trial.yaml")
+    plan = checked_plan(config, "config/one_trial.yaml")
     rows = plan.tables["fedcorr/table2"].runs
     assert {len(row) for row in rows} == {2}
     assert {len(cell) for row in rows for cell in row} == {1}
@@ -183,7 +183,7 @@ def test_the_first_table_expands_to_what_the_page_says(tmp_path):
     def runs(experiment, **changes):
         (tmp_path / "mine.yaml").write_text(experiment)
         config = {**yaml.safe_load(files["config/mine.yaml"]), **changes}
-        return set(make_plan(check_config(config, "mine"), tmp_path, "mine").runs)
+        return set(checked_plan(check_config(config, "mine"), "mine", tmp_path).runs)
 
     first = runs(experiment)
     assert len(first) == 18

@@ -12,9 +12,9 @@ from snakemake.settings.enums import Quietness
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 
+from checked_plan import checked_plan
 from noisyfl.core.artifacts import Results, write_json
 from noisyfl.experiments.config import check_config
-from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.scale import Scale
 from small_paper import CONFIG, PAPER
 from small_status import status_with
@@ -26,7 +26,7 @@ def scale(tmp_path):
     (tmp_path / "paper.yaml").write_text(yaml.safe_dump(PAPER))
     given = {**CONFIG, "results": str(tmp_path / "results"), "device": "cpu"}
     config = check_config(given, "my.yaml")
-    plan = make_plan(config, tmp_path, "my.yaml")
+    plan = checked_plan(config, "my.yaml", tmp_path)
     return Scale(config, plan, Results(tmp_path / "reproduced"), "config/my.yaml")
 
 

@@ -15,6 +15,7 @@ import yaml
 from sklearn.datasets import load_digits
 
 import noisyfl
+from checked_plan import checked_plan
 from noisyfl.__main__ import main
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
@@ -23,7 +24,6 @@ from noisyfl.data.noise.label_noise import LABEL_NOISES, Context, LabelNoise
 from noisyfl.data.noise.noise_level import NoiseLevel
 from noisyfl.data.partitioning.partition import Partition
 from noisyfl.experiments.config import check_config
-from noisyfl.experiments.planning import make_plan
 from small_repository import Repository
 
 PAGE = (ROOT / "docs" / "your-own.md").read_text()
@@ -47,7 +47,7 @@ def place(tmp_path_factory):
         exec(compile(IMAGES, "images", "exec"), {})
         (folder / "mine.yaml").write_text(EXPERIMENT)
         config = check_config(yaml.safe_load(SCALE), "mine")
-        yield folder, make_plan(config, folder, "mine")
+        yield folder, checked_plan(config, "mine", folder)
     finally:
         os.chdir(before)
 

@@ -160,13 +160,14 @@ def test_planning_says_what_it_found_and_pages_have_it(tmp_path):
         {
             "scale": "mine",
             "experiments": ["mine"],
+            "experiment_folders": [str(tmp_path)],
             "results": str(tmp_path / "results"),
             "data": {"folder": str(tmp_path)},
         },
         "mine",
     )
     lines = []
-    plan = PlanFile(config, "mine", tmp_path).plan(lines.append)
+    plan = PlanFile(config, "mine").plan(lines.append)
     small, leaked = plan.warnings
     assert "1 of 10 test images are equal to a training image" in leaked + small
     assert [f"Warning: {one}" for one in plan.warnings] == lines[1:]

@@ -392,9 +392,9 @@ def load_config(path: Path) -> Configuration:
     return check_config(read_yaml(path), str(path))
 
 
-def experiment_files(config: Configuration, folder: Path = EXPERIMENTS) -> dict[str, Path]:
+def experiment_files(config: Configuration) -> dict[str, Path]:
     """The files of experiments by name; of two with one name, that of a scale's own folder."""
-    folders = [folder, *reversed(config.experiment_folders)]
+    folders = [EXPERIMENTS, *reversed(config.experiment_folders)]
     return {path.stem: path for one in folders for path in sorted(one.glob("*.yaml"))}
 
 

@@ -27,7 +27,6 @@ from noisyfl.core.options import reading
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.experiments.config import (
-    EXPERIMENTS,
     Configuration,
     Overlay,
     experiment_files,
@@ -79,7 +78,9 @@ def read_plan(
     config = load_config(file)
     every = [*dict.fromkeys([*config.plugins, *plugins])]
     config = config.model_copy(update={"plugins": every, **changes})
-    return config, PlanFile(config, str(file)).plan(say)
+    plan = PlanFile(config, str(file)).plan(say)
+    plan.check_targets()
+    return config, plan
 
 
 @dataclass(frozen=True)
@@ -88,30 +89,22 @@ class PlanFile:
 
     Attributes:
         where: what the error messages call the configuration.
-        experiments: the folder of the experiments' YAML files, besides the configuration's own.
     """
 
     config: Configuration
     where: str
-    experiments: Path = EXPERIMENTS
 
     @property
     def folder(self) -> Path:
         """Where it lies, with those of other inputs."""
         return self.config.results / self.config.scale / "plans"
 
-    def plan(self, say: Callable[[str], None], strict: bool = True) -> Plan:
+    def plan(self, say: Callable[[str], None]) -> Plan:
         """The plan, which is made and written if there is none; say what it warns of in a user's
-        own files.
-
-        Args:
-            say: takes a line for the user.
-            strict: raise :class:`BadInput` if a table or figure that the scale makes is wrong.
+        own files. ``say`` takes a line for the user.
         """
         inputs = self._digest()
         plan = self._found(inputs) or self._make(inputs, say)
-        if strict:
-            plan.check_targets()
         for warning in plan.warnings:
             say(f"Warning: {warning}")
         return plan
@@ -124,7 +117,7 @@ class PlanFile:
             plan = self._read(path, tables=False)
             if plan is not None and (run in plan.runs or run in plan.partitions):
                 return plan
-        return self.plan(say, strict=False)
+        return self.plan(say)
 
     def _found(self, inputs: str) -> Plan | None:
         """The plan of these inputs and of a user's own files as they are, if it is in a file."""
@@ -143,7 +136,7 @@ class PlanFile:
 
         say(f"Planning the scale “{self.config.scale}”")
         plugins.load(self.config.plugins)
-        plan = make_plan(self.config, self.experiments, self.where, strict=False)
+        plan = make_plan(self.config, self.where)
         own = [plan.own_files, plan.own_images]
         name = f"{inputs}-{_sha256(json.dumps(own))[:8]}" if any(own) else inputs
         path, lines = self.folder / f"{name}.jsonl", plan.to_json()
@@ -180,7 +173,7 @@ class PlanFile:
         digest.update(".".join(platform.python_version_tuple()[:2]).encode())
         for plugin in plugins.find_plugins(self.config.plugins):
             digest.update(f"{plugin} {plugin.sha256}".encode())
-        known = experiment_files(self.config, self.experiments)
+        known = experiment_files(self.config)
         used = [known[name] for name in sorted(self.config.experiments) if name in known]
         for path in (*published_files(self.config), *used):
             with reading(str(path)):
@@ -196,6 +189,9 @@ def in_both(
 ) -> tuple[Plan, Plan]:
     """The plan of a scale, and the plan of the same cells of some of its experiments in the papers'
     own settings; the arguments are those of :class:`PlanFile` and :meth:`PlanFile.plan`.
+
+    Raises:
+        BadInput: something is wrong with what the scale makes.
     """
     wanted = [name for name in config.experiments if name in set(experiments)]
     kept = {
@@ -204,10 +200,11 @@ def in_both(
         if key in PARTS
     }
     theirs = {"experiments": wanted, "overlay": Overlay.read(kept), "allow_years": True}
-    return (
-        PlanFile(config, where).plan(say),
-        PlanFile(config.model_copy(update={**theirs, "targets": None}), where).plan(say),
-    )
+    papers = config.model_copy(update={**theirs, "targets": None})
+    plans = PlanFile(config, where).plan(say), PlanFile(papers, where).plan(say)
+    for plan in plans:
+        plan.check_targets()
+    return plans
 
 
 def _sha256(text: str) -> str:

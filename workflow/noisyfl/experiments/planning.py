@@ -42,26 +42,20 @@ from noisyfl.specs.run_words import changed_options, describe_trials
 from noisyfl.specs.spec import check_part
 
 
-def make_plan(
-    config: Configuration,
-    experiments: Path,
-    where: str,
-    strict: bool = True,
-) -> Plan:
-    """Expand a checked configuration.
+def make_plan(config: Configuration, where: str) -> Plan:
+    """Expand a checked configuration; :meth:`Plan.check_targets` says if what it makes is wrong.
 
     Args:
-        experiments: the folder of the experiments' YAML files, besides the configuration's own.
         where: what the error messages call the configuration.
-        strict: raise :class:`BadInput` if a table or figure that the scale makes is wrong.
 
     Raises:
-        BadInput: something is wrong with the configuration or a file of an experiment.
+        BadInput: something is wrong with the configuration or a file of an experiment, beside the
+            settings of a table or figure.
     """
     plan = Plan(config.scale)
     with reading(where):
         Overlay.read(config.overlay.as_given(), f"{where}: overlay", check=check_part)
-    known = experiment_files(config, experiments)
+    known = experiment_files(config)
 
     @functools.cache
     def numbers() -> list[Published]:
@@ -88,8 +82,6 @@ def make_plan(
     plan.targets = config.targets or []
     known_targets = [*config.experiments, *names, *plan.wrong]
     check_known(known_targets, plan.targets, "target", f"{where}: targets")
-    if strict:
-        plan.check_targets()
     _describe_runs(plan, own)
     _describe_cells(plan)
     _add_titles(plan)
