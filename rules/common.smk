@@ -147,16 +147,10 @@ def scale_options():
     """
     if IMPORTED:
         return ""
-    files = [relpath(file) for file in workflow.configfiles]
-    values = shlex.join(scale_words([], ON_COMMAND_LINE, workflow.main_snakefile))
-    if files == [relpath(ROOT / "config" / "config.yaml")]:
-        return f"{values} --" if values else ""
-    named = (
-        f"--configfile={files[0]}"
-        if len(files) == 1
-        else f"--configfile {' '.join(files)} --"
-    )
-    return f"{values} {named}".lstrip()
+    given = [Path(file).resolve() for file in workflow.configfiles]
+    default = [(ROOT / "config" / "config.yaml").resolve()]
+    files = [] if given == default else workflow.configfiles
+    return shlex.join(scale_words(files, ON_COMMAND_LINE, workflow.main_snakefile))
 
 
 @cache
@@ -181,7 +175,7 @@ def paper_scale(names):
         "name": found.config.scale,
         "note": found.config.note,
         "reasons": found.config.reasons,
-        "options": f"--configfile={relpath(OWN_SIZE)}",
+        "options": shlex.join(scale_words([OWN_SIZE], {}, workflow.main_snakefile)),
     }
     return {"scale": scale, "tables": tables} if tables else None
 

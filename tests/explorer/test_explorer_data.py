@@ -231,7 +231,7 @@ def test_paper_scale_tables_are_beside_the_scales_own_and_no_claims(made):
     sources, *_ = made
     (table, *_), runs = sources.tables, dict(sources.runs)
     files = {run: runs[run] for run in table.run_ids() if run in runs}
-    shown = ShownScale("big", "As printed.", {}, "--configfile=config/big.yaml")
+    shown = ShownScale("big", "As printed.", {}, "--configfile config/big.yaml")
     index, _ = gather(replace(sources, paper_scale=shown, paper_scale_tables=[(table, files)]))
     assert list(index["scales"]) == ["tiny", "big"]
     assert [one["scale"] for one in index["tables"]] == ["tiny"] * len(sources.tables) + ["big"]

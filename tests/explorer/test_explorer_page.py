@@ -78,7 +78,7 @@ def test_a_cell_says_what_the_method_thought_and_what_was_typed(visit):
     assert "pseudo-labels that are right" in text
     assert "estimated noise level, and the truth" in text
     assert "labels are wrong" in text
-    assert "snakemake --cores all --configfile=config/tiny.yaml p_t1" in text
+    assert "snakemake --cores all p_t1 --configfile config/tiny.yaml" in text
     clients = page.locator("tr", has=page.locator("th", has_text=re.compile("^clients$")))
     assert clients.locator("mark").inner_text().split() == ["≠", "10"]
     assert "Fewer, for a test." in clients.inner_text()
@@ -199,7 +199,7 @@ def of_two_scales(browser, made, tmp_path_factory):
     """The first table, which has published numbers, is of the paper's scale alone."""
     sources, _ = made
     files = {run: sources.runs[run] for run in sources.tables[0].run_ids() if run in sources.runs}
-    shown = ShownScale("big", "As printed.", {}, "--configfile=config/big.yaml")
+    shown = ShownScale("big", "As printed.", {}, "--configfile config/big.yaml")
     path = tmp_path_factory.mktemp("of_two_scales") / "explorer.html"
     given = {"tables": sources.tables[1:], "frames": sources.frames[1:], "judgements": ()}
     beside = {"paper_scale": shown, "paper_scale_tables": [(sources.tables[0], files)]}

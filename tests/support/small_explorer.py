@@ -78,7 +78,7 @@ def small_scale(folder, runs, trained=True):
             name="tiny",
             note=f"Made up. {EVIL}",
             reasons={"clients": "Fewer, for a test."},
-            options="--configfile=config/tiny.yaml",
+            options="--configfile config/tiny.yaml",
         ),
         tables=tables,
         frames=frames,

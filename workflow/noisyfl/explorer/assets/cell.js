@@ -351,15 +351,14 @@ function commands(one, name) {
   const cell = index.cells[one];
   const { table } = placeOf(one);
   const scale = index.scales[table.scale];
-  const typed = (...more) => ["snakemake --cores all", ...more].filter(Boolean).join(" ");
+  // The target comes first: --config and --configfile take lists, and would take it for another item.
+  const typed = (target, options) => `snakemake --cores all ${target} ${options}`.trim();
   const trained = cell.runs.map((run) => index.runs[run]);
   const ids = [...trained.map((run) => run.id), ...cell.missing];
-  const more = table.missing ? "train_missing=true" : "";
   // Of two --config only the last counts.
-  const options =
-    more && scale.options.startsWith("--config ")
-      ? [scale.options.replace("--config ", `--config ${more} `)]
-      : [more && `--config=${more}`, scale.options];
+  const options = table.missing
+    ? `--config train_missing=true ${scale.options.replace(/^--config /, "")}`
+    : scale.options;
   return el(
     "div",
     {},
@@ -370,14 +369,14 @@ function commands(one, name) {
         {},
         runWords(id, trained[n]),
       ),
-      command(typed(scale.options, `${index.results}/runs/${id}/provenance.json`)),
+      command(typed(`${index.results}/runs/${id}/provenance.json`, scale.options)),
     ]),
     el("p", {}, "The table:"),
-    command(typed(...options, table.target)),
+    command(typed(table.target, options)),
     table.compared && !cell.paper && table.scale !== "paper"
       ? [
           el("p", {}, "The table in the paper’s own setting (docs/commands.md says what it costs):"),
-          command(typed("--config scale=paper --", table.target)),
+          command(typed(table.target, "--config scale=paper")),
         ]
       : null,
   );
