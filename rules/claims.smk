@@ -7,7 +7,6 @@ rule claims:
         published=PUBLISHED,
     output:
         json=FOLDER / "claims.json",
-        md=FOLDER / "claims.md",
         html=report(
             FOLDER / "claims.html",
             caption="../workflow/report/claims.rst",
@@ -20,7 +19,7 @@ rule claims:
     params:
         sources=PRINTING,
         scale=PLAN.scale,
-        tables={name: f"tables/{name}" for name in SCALE.wanted_tables},
+        tables={name: f"tables/{name}.html" for name in SCALE.wanted_tables},
         parts=lambda wildcards: {
             name: SCALE.text(part) for name, part in SCALE.claimed.items()
         },

@@ -24,7 +24,6 @@ with job(snakemake) as log:
         cells,
         snakemake.params.scale,
         snakemake.params.tables,
-        markdown=Path(snakemake.output.md),
         html=Path(snakemake.output.html),
         json=Path(snakemake.output.json),
     )

@@ -1,4 +1,4 @@
-"""The page of the claims, as Markdown and as HTML: the same content in two forms."""
+"""The page of the claims: one HTML file, with its style and without scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from noisyfl.claims.judgement import Judgement, write_judgements
 from noisyfl.claims.leads import Lead
 from noisyfl.core.artifacts import write_text
 from noisyfl.pages.html import render
-from noisyfl.pages.markdown import escape_markdown, head, row
 from noisyfl.specs.published import PAPERS
 
 SHOWN_CASES = 3
@@ -40,7 +39,6 @@ def write_claims(
     scale: str,
     tables: Mapping[str, str],
     *,
-    markdown: Path,
     html: Path,
     json: Path,
 ) -> None:
@@ -48,66 +46,12 @@ def write_claims(
 
     Args:
         cells: the file of our numbers beside them, see :mod:`noisyfl.analysis.published_cells`.
-        tables: the page of each table that the scale has, by the table's name: a path from the page
-            of claims, without the file's ending.
-        html: gets the same page, in one file that needs nothing else.
+        tables: the page of each table that the scale has, as a link from the page of claims, by the
+            table's name.
+        html: gets the page, in one file that needs nothing else.
         json: gets the same as JSON, see :mod:`noisyfl.claims.judgement`.
     """
-    for path, page in ((markdown, claims_markdown), (html, claims_html)):
-        beside = {name: f"{place}{path.suffix}" for name, place in tables.items()}
-        write_text(path, page(judgements, cells, scale, beside))
-    write_judgements(json, judgements)
-
-
-def claims_markdown(
-    judgements: Sequence[Judgement], cells: Path, scale: str, pages: Mapping[str, str]
-) -> str:
-    """The page as Markdown, with the HTML tags that GitHub renders.
-
-    Args:
-        cells: the scale's ``cells.csv``.
-        pages: the page of each table, as a link from this one, by the table's name.
-    """
-    lines = ["# Claims of the papers", "", f"Scale “{scale}”", ""]
-    lines += [f"> **{warning}**\n" for warning in warnings(cells)]
-    lines += head(["Paper", "Published numbers", "Ours"])
-    papers = by_paper(judgements)
-    for name, claims in papers.items():
-        tallies = (tally([claim.published for claim in claims]), tally([c.ours for c in claims]))
-        lines.append(row([name, *tallies]))
-    lines += ["", *(f"- {note}" for note in NOTES)]
-    for name, claims in papers.items():
-        lines += ["", f"## {name}", "", *head(["", "Claim", "Published numbers", "Ours"])]
-        for claim in claims:
-            sides = (claim_in_short(claim.published), claim_in_short(claim.ours))
-            said = f"{escape_markdown(claim.claim.sentence)} *{escape_markdown(claim.claim.place)}*"
-            lines.append(row([claim.claim.name, said, *sides]))
-        lines += ["", "<details><summary>Numbers that decided</summary>", ""]
-        for claim in claims:
-            links = "".join(f" [{name}]({page})" for name, page in links_of(claim, pages).items())
-            lines.append(f"- {claim.claim.name}{links}")
-            lines += [f"  - {line}" for line in _in_detail(claim)]
-        lines += ["", "</details>"]
-    return "\n".join([*lines, ""])
-
-
-def _in_detail(claim: Judgement) -> list[str]:
-    lines = [escape_markdown(text) for text in (claim.claim.note, claim.claim.untested) if text]
-    for side, finding in (("published numbers", claim.published), ("ours", claim.ours)):
-        for check in finding.checks:
-            words = f"{side}: {escape_markdown(condition_text(check))}: {count_cases(check.cases)}"
-            cases = "; ".join(
-                escape_markdown(case_text(case)) for case in check.decisive(SHOWN_CASES)
-            )
-            lines.append(f"{words}. {cases}" if cases else words)
-    return lines
-
-
-def claims_html(
-    judgements: Sequence[Judgement], cells: Path, scale: str, pages: Mapping[str, str]
-) -> str:
-    """The page as one HTML file, with its style and without scripts; as :func:`claims_markdown`."""
-    return render(
+    page = render(
         "claims.html.jinja",
         scale=scale,
         papers=by_paper(judgements),
@@ -120,9 +64,11 @@ def claims_html(
         case_text=case_text,
         source=source,
         places_text=places_text,
-        links_of=functools.partial(links_of, pages=pages),
+        links_of=functools.partial(links_of, pages=tables),
         shown_cases=SHOWN_CASES,
     )
+    write_text(html, page)
+    write_judgements(json, judgements)
 
 
 def source(claim: Judgement) -> str:
