@@ -124,7 +124,7 @@ def specs(data: Path, results: Path) -> Iterator[tuple[str, str, dict[str, Any]]
     """
     config = load_config(ROOT / "config" / "reduced.yaml")
     own = OwnFiles(data, results)
-    make = RunSpecs(config.overlay, config.allow_years, own, "reduced", "labels", {})
+    make = RunSpecs(config.overlay, own, "reduced", "labels", {})
     for seed in SEEDS:
         for method in METHODS:
             for name, setting in SETTINGS.items():

@@ -3,9 +3,7 @@
 import re
 
 import pytest
-import yaml
 
-from checked_plan import checked_plan
 from digits_paper import PAPER, SETTING
 from noisyfl.claims.catalogue import all_claims
 from noisyfl.commands.parser import parser
@@ -13,7 +11,6 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
 from noisyfl.experiments import targets
 from noisyfl.experiments.claim_runs import runs_by_claim
-from noisyfl.experiments.config import check_config
 from noisyfl.experiments.demand import (
     cheapest_cells,
     demands,
@@ -117,19 +114,6 @@ def test_a_plan_says_in_words_what_does_not_happen(tmp_path):
         f"but there are {rounds} rounds (1 run)",
     ]
     assert "Remarks on" in plan_text(plan, {"late": list(plan.runs)}, lambda run: True, "cpu")
-
-
-def test_a_run_that_no_machine_ends_in_a_year_is_refused_unless_allowed(tmp_path):
-    endless = {"name": "for ever", "method": "centralized(epochs=1000000000000)"}
-    paper = {**PAPER, "tables": {"one": {**PAPER["tables"]["one"], "rows": [endless]}}}
-    paper["figures"] = {}
-    (tmp_path / "paper.yaml").write_text(yaml.safe_dump(paper))
-    given = {"scale": "test", "experiments": ["paper"]}
-    expected = r"rows\[0\].*centralized\(epochs=1000000000000\).*years on a.*allow_years"
-    with pytest.raises(BadInput, match=expected):
-        checked_plan(check_config(given, "test.yaml"), "test.yaml", tmp_path)
-    allowed = check_config({**given, "allow_years": True}, "test.yaml")
-    assert checked_plan(allowed, "test.yaml", tmp_path).runs
 
 
 def test_the_cheapest_cells_come_first_and_no_run_twice(plan):

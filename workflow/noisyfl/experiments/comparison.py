@@ -267,7 +267,7 @@ def read_comparison(
 def _comparison(
     setting: Mapping[str, Any], rows: Sequence[ComparedRow], seeds: int, own: OwnFiles
 ) -> MethodComparison:
-    specs = RunSpecs(Overlay.read({}), False, own, "", "compare", {})
+    specs = RunSpecs(Overlay.read({}), own, "", "compare", {})
     numbers = range(1, seeds + 1)
     found = {
         row.name: specs.of(

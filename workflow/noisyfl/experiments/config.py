@@ -359,9 +359,6 @@ class Configuration(Typed):
     trials: Trials | None = Field(
         None, description="trials in every table, with seeds 1, 2, ...; null: as many as the paper"
     )
-    allow_years: bool = Field(
-        False, description="allow runs that no current device finishes within a year"
-    )
     overlay: Overlay = Field(
         default_factory=Overlay.model_construct,
         description="values that override the settings of all experiments",

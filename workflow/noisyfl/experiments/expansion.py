@@ -102,7 +102,7 @@ class Expansion:
         self.experiment = as_model(read_yaml(path), Experiment, self.where, check=_check_named)
         self.settings = {key: one.as_given() for key, one in self.experiment.settings.items()}
         methods = self.experiment.methods
-        self.specs = RunSpecs(self.overlay, config.allow_years, own, config_name, name, methods)
+        self.specs = RunSpecs(self.overlay, own, config_name, name, methods)
 
     def expand(self) -> Plan:
         """The plan of every table and figure, and of what they are made from."""

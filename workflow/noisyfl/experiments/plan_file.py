@@ -37,7 +37,7 @@ from noisyfl.experiments.plan import Plan
 from noisyfl.specs.sources import DIGESTS, digest_of
 
 DECIDING: dict[str, Any] = {
-    **dict.fromkeys(("scale", "note", "plugins", "trials", "allow_years", "overlay"), True),
+    **dict.fromkeys(("scale", "note", "plugins", "trials", "overlay"), True),
     **dict.fromkeys(("experiments", "experiment_folders", "targets"), True),
     "data": {"folders"},
 }
@@ -199,7 +199,7 @@ def in_both(
         for key, by_table in config.overlay.as_given().items()
         if key in PARTS
     }
-    theirs = {"experiments": wanted, "overlay": Overlay.read(kept), "allow_years": True}
+    theirs = {"experiments": wanted, "overlay": Overlay.read(kept)}
     papers = config.model_copy(update={**theirs, "targets": None})
     plans = PlanFile(config, where).plan(say), PlanFile(papers, where).plan(say)
     for plan in plans:

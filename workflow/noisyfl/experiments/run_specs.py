@@ -13,7 +13,6 @@ from noisyfl.data.roots import NotRead
 from noisyfl.experiments.config import Overlay
 from noisyfl.experiments.setting import merge
 from noisyfl.specs.catalogue import methods
-from noisyfl.specs.extent import check_ends
 from noisyfl.specs.identity import with_seed
 from noisyfl.specs.spec import canonical_run
 
@@ -23,7 +22,6 @@ class RunSpecs:
     """Makes the specs of the runs of one experiment under one scale.
 
     Attributes:
-        allow_years: whether a run may take longer than a year on every device.
         own: reads a user's own files; None: none is read.
         config_name: what error messages call the scale's file.
         name: of the experiment.
@@ -31,7 +29,6 @@ class RunSpecs:
     """
 
     overlay: Overlay
-    allow_years: bool
     own: OwnFiles | None
     config_name: str
     name: str
@@ -62,8 +59,6 @@ class RunSpecs:
         given = self.raw(part, setting, method, where, options, overlay)
         try:
             spec = canonical_run({**given, "seed": seeds[0]}, where, self.own)
-            if not self.allow_years:
-                check_ends(spec, where)
         except NotRead:
             raise
         except BadInput as error:

@@ -14,7 +14,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from noisyfl.core.options import BadInput
 from noisyfl.core.plugins import naming_the_line
 from noisyfl.core.registry import parts_of
 from noisyfl.data.datasets.dataset import dataset
@@ -23,13 +22,9 @@ from noisyfl.simulation.returned import whole_number
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods
-from noisyfl.specs.cost import Work, likely_seconds
+from noisyfl.specs.cost import Work
 from noisyfl.specs.identity import canonical_json, with_seed
-from noisyfl.specs.speeds import DEVICES, Layer
-from noisyfl.specs.words import in_short
-
-YEAR = 365 * 24 * 3600.0
-"""Seconds in a year."""
+from noisyfl.specs.speeds import Layer
 
 SAMPLED_ROUNDS = 2000
 """Rounds, at most, for which a method is asked what it does; they stand for all the others."""
@@ -91,29 +86,6 @@ def _work(text: str) -> Work:
         samples=partition["partition"].get("per_client")
         or (partition["partition"].get("samples") or facts.task_size) / clients,
     )
-
-
-def check_ends(spec: Mapping[str, Any], where: str) -> None:
-    """Raise :class:`BadInput` unless a run ends within a year on one of :data:`DEVICES`."""
-    extent = extent_of(spec)
-    partition = spec["noisy_partition"]
-    samples = dataset(partition["dataset"]).task_size / partition["partition"]["clients"]
-    # So small a run, and nearly every one is, takes far less than a year with any model.
-    if extent.rounds < 10**6 and extent.epochs * samples < 10**9:
-        return
-    work = work_of(spec)
-    name, seconds = min(
-        ((name, likely_seconds(work, speed)) for name, speed in DEVICES.items()),
-        key=lambda each: each[1],
-    )
-    if seconds > YEAR:
-        method = "+".join(in_short(part, methods()) for part in parts_of(spec["method"]))
-        raise BadInput(
-            f"{where}: got {method} with schedule.rounds {spec['schedule']['rounds']:,}, which is "
-            f"{extent.rounds:,} rounds and takes {seconds / YEAR:,.0f} years on a {name}, expected "
-            "a run that some machine finishes in a year; `allow_years: true` in the scale's file "
-            "permits it"
-        )
 
 
 def remarks_of(spec: Mapping[str, Any]) -> list[str]:
