@@ -111,12 +111,6 @@ def test_a_figure_is_drawn_twice_to_the_same_bytes(kind, figures, runs, tmp_path
     assert dict(matplotlib.rcParams) == settings
 
 
-def test_an_unknown_kind_is_refused(tmp_path):
-    description = described({"kind": "class_count"})
-    with pytest.raises(BadInput, match="did you mean 'class_counts'"):
-        draw_figure(description, {}, [], tmp_path / "f.png")
-
-
 # ---------------------------------------------------------------- legends
 
 

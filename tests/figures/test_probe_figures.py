@@ -104,10 +104,6 @@ def test_local_models_have_their_training_accuracy_or_none(accuracies, runs):
     figure = local_models.local_models(described(description), read_runs(runs.files), partitions)
     found = np.sort(figure.axes[0].lines[0].get_ydata())
     assert found == pytest.approx(np.sort(50 * values["good"]))
-    with pytest.raises(BadInput, match=r"f: y: .*did you mean 'train_accuracy'"):
-        local_models.local_models(
-            described({**description, "y": "train_acuracy"}), read_runs(runs.files), partitions
-        )
 
 
 @pytest.mark.parametrize("rows", [[], [{"round": 9, "client": 0, "local_test_accuracy": None}]])
@@ -250,18 +246,6 @@ def test_detection_shows_how_clean_and_noisy_samples_are_spread(scores, runs):
             heights = [bar.get_height() for bar in container]
             assert heights == pytest.approx(100 * np.histogram(group, edges)[0] / len(group))
             assert [bar.get_x() for bar in container] == pytest.approx(edges[:-1])
-
-
-def test_a_detection_that_cannot_be_drawn_says_why(scores, runs):
-    (panel, *_), _ = scores
-    for key, value, message in (
-        ("score", "losses", "score: .*did you mean 'loss'"),
-        ("classes", "major", "classes: .*did you mean 'majority'"),
-    ):
-        with pytest.raises(BadInput, match=message):
-            detection.detection(
-                described({"name": "f", "panels": [{**panel, key: value}]}), read_runs(runs.files)
-            )
 
 
 def test_a_panel_without_noisy_or_without_any_samples_is_drawn(runs):

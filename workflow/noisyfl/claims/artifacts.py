@@ -27,7 +27,6 @@ from noisyfl.claims.numbers import Entry
 from noisyfl.claims.query import Query
 from noisyfl.claims.sources import Group, Source, Trials, draws_of_error, pooled
 from noisyfl.core.artifacts import RunFiles
-from noisyfl.core.options import find
 from noisyfl.core.randomness import stream
 from noisyfl.data import noisy_partition
 from noisyfl.data.noisy_partition import NoisyPartition
@@ -210,8 +209,7 @@ CALLS = {f"{first}{score}_calls_rightly": score for score in SCORES for first in
 
 def _of_pairs(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
     run = artifacts.run(line.runs[0])
-    measure = find(PAIRS, metric, "metric of pairs of clients", str(line.labels["table"]))
-    found = {} if run.diverged else measure(run, artifacts.partition(run.id))
+    found = {} if run.diverged else PAIRS[metric](run, artifacts.partition(run.id))
     for (one, other), value in found.items():
         labels = {**line.labels, "metric": metric, "pair": f"{one} and {other}"}
         yield Entry(labels, np.array([value]), line.place)

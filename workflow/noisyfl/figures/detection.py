@@ -16,7 +16,6 @@ from sklearn.metrics import roc_auc_score
 
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.samples import scores_of_samples
-from noisyfl.core.options import find
 from noisyfl.figures.style import CLEAN, NOISY, lay_out, legend, say_empty
 from noisyfl.specs.descriptions import FigureDescription, Panel
 
@@ -43,10 +42,10 @@ def detection(description: FigureDescription, runs: Mapping[str, Run]) -> Figure
             :data:`SCORES`; and ``classes``, ``majority`` or ``minority``.
 
     Raises:
-        BadInput: a run has no scores of samples, or there is no such score or group of classes.
+        BadInput: a run has no scores of samples.
     """
     panels = description.panels
-    found = [_values(panel, runs, f"{description.name}: {panel.name}") for panel in panels]
+    found = [_values(panel, runs) for panel in panels]
     edges = {
         score: np.histogram_bin_edges(
             np.concatenate(
@@ -69,11 +68,10 @@ def detection(description: FigureDescription, runs: Mapping[str, Run]) -> Figure
     return figure
 
 
-def _values(panel: Panel, runs: Mapping[str, Run], where: str) -> tuple[np.ndarray, np.ndarray]:
+def _values(panel: Panel, runs: Mapping[str, Run]) -> tuple[np.ndarray, np.ndarray]:
     """The scores of a panel's samples, float64 [samples], and which of them are noisy."""
-    column, _, _ = find(SCORES, panel.score, "score", f"{where}: score")
-    of_majority = find(CLASSES, panel.classes, "group of classes", f"{where}: classes")
-    return scores_of_samples(runs[panel.run], column, of_majority)
+    column, _, _ = SCORES[panel.score]
+    return scores_of_samples(runs[panel.run], column, CLASSES[panel.classes])
 
 
 def _area(score: np.ndarray, noisy: np.ndarray) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 
 from noisyfl.analysis.runs import read_runs
 from noisyfl.core.artifacts import RunFiles
-from noisyfl.core.options import find
 from noisyfl.data import noisy_partition
 from noisyfl.specs.descriptions import FigureDescription
 
@@ -32,12 +31,12 @@ def draw_figure(
         files: get the figure: ``.png`` at 200 dots an inch, ``.pdf`` with its fonts embedded.
 
     Raises:
-        BadInput: there is no such kind of figure, or a run lacks what the figure draws.
+        BadInput: a run lacks what the figure draws.
         DamagedArtifact: a file is damaged, or another run's.
     """
     from noisyfl.figures import style
 
-    place, *takes = find(KINDS, description.kind, "kind of figure", description.name)
+    place, *takes = KINDS[description.kind]
     diverged = _diverged(description, runs)
     part = description.without_runs(diverged.__contains__) if diverged else description
     with style.house_style():

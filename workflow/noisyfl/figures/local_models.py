@@ -15,7 +15,6 @@ from matplotlib.ticker import MaxNLocator
 from noisyfl.analysis.clients import by_id
 from noisyfl.analysis.probes import probed_rows
 from noisyfl.analysis.runs import Run
-from noisyfl.core.options import find
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.figures.looks import Look, looks
 from noisyfl.figures.style import GREY, correlation_words, lay_out, legend
@@ -47,10 +46,10 @@ def local_models(
         partitions: those of all lines, in any order.
 
     Raises:
-        BadInput: a run has no local models' accuracies, or ``y`` is none of them.
+        BadInput: a run has no local models' accuracies.
     """
     panels, known = description.panels, by_id(partitions)
-    column, axis = find(ACCURACIES, str(description.y), "accuracy", f"{description.name}: y")
+    column, axis = ACCURACIES[str(description.y)]
     look = _looks([line for panel in panels for line in panel.lines], runs)
     figure, places = lay_out(len(panels), min(len(panels), 3), 0.9, 2.3, share=True)
     for axes, panel in zip(places, panels, strict=True):

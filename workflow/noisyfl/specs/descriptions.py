@@ -318,9 +318,8 @@ class FigureDescription:
 
     @property
     def source_table(self) -> TableDescription:
-        """The part of a table that is drawn; :class:`BadInput` if none is."""
-        if self.table is None:
-            raise BadInput(f"{self.name}: a figure {self.kind!r} is drawn from a table")
+        """The part of a table that is drawn, in a figure of a kind that draws one."""
+        assert self.table is not None
         return self.table
 
     def run_ids(self) -> list[str]:
