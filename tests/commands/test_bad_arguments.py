@@ -7,6 +7,7 @@ import sys
 import pytest
 import yaml
 
+from commands_called import train_specs
 from noisyfl.__main__ import main
 from noisyfl.commands import runs, scales
 from noisyfl.commands.parser import parser
@@ -126,7 +127,7 @@ def test_a_file_in_the_place_of_a_folder_of_results_is_told_in_a_line(scale, tmp
     (tmp_path / "results" / "data").write_text("text")
     capsys.readouterr()
     with pytest.raises(SystemExit):
-        runs.train_specs([spec], tmp_path / "results", [], False, "cpu", "fast")
+        train_specs([spec], tmp_path / "results")
     said = rf"error: {tmp_path}/results/data\S*: cannot be read or written \(Not a directory\)\n"
     assert re.fullmatch(said, capsys.readouterr().err)
 
@@ -157,10 +158,10 @@ def test_a_spec_with_a_number_that_is_not_finite_is_not_trained(scale, tmp_path,
     file.write_text(json.dumps(spec))
     message = rf"bad\.json: {'.'.join(place)}: got {value}, expected a finite number"
     with pytest.raises(BadInput, match=message):
-        runs.train_specs([file], tmp_path / "results", [], False, "cpu", "fast")
+        train_specs([file], tmp_path / "results")
 
 
 def test_a_spec_that_is_nested_too_deeply_is_no_spec(tmp_path):
     (tmp_path / "deep.json").write_text("[" * 100_000)
     with pytest.raises(BadInput, match=r"deep\.json: not a spec \("):
-        runs.train_specs([tmp_path / "deep.json"], tmp_path, [], False, "cpu", "fast")
+        train_specs([tmp_path / "deep.json"], tmp_path)

@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 import yaml
 
+from commands_called import print_plan, train_specs
 from digits_paper import PAPER
 from noisyfl.commands import runs as train_commands
 from noisyfl.commands import scales
-from noisyfl.commands.runs import list_runs, train_job, train_specs
+from noisyfl.commands.runs import list_runs, train_job
 from noisyfl.core.artifacts import DamagedArtifact, Results, write_json
 from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import read_provenance, write_provenance
 from noisyfl.core.tracked import Tracked
 from noisyfl.data.own_files import OwnFiles
+from noisyfl.experiments import scale as scale_module
 from noisyfl.experiments.plan_file import read_plan
 from noisyfl.runs import archive
 from noisyfl.runs.job import TrainingJob
@@ -35,7 +37,8 @@ def scale(tmp_path, monkeypatch):
     given["experiment_folders"] = [str(tmp_path / "papers")]
     config.write_text(yaml.safe_dump(given))
     tracked = Tracked(tmp_path / "reproduced", packed=tmp_path / "reproduced")
-    monkeypatch.setattr(scales, "REPRODUCED", tracked)
+    for module in (scales, scale_module):
+        monkeypatch.setattr(module, "REPRODUCED", tracked)
     return config
 
 
@@ -62,10 +65,10 @@ def test_a_run_that_fails_does_not_keep_the_others_from_being_trained(scale, cap
     for file, content in zip(files, (other, spec), strict=False):
         write_json(file, content)
     with pytest.raises(BadInput, match=r"none.json: there is no such file"):
-        train_specs(files, results, [scale.parent / "data"], False, "cpu", "fast")
+        train_specs(files, results, scale.parent / "data")
     assert not Results(results).run(run).whole()
     with pytest.raises(SystemExit, match="1 of 2 runs failed"):
-        train_specs(files[:2], results, [scale.parent / "data"], False, "cpu", "fast")
+        train_specs(files[:2], results, scale.parent / "data")
     assert Results(results).run(run).whole()
     assert "mnist" in capsys.readouterr().err
 
@@ -84,7 +87,7 @@ def test_nor_does_one_that_a_plugins_mistake_ends(scale, capsys, monkeypatch):
 
     monkeypatch.setattr(train_commands, "train_job", train_job)
     with pytest.raises(SystemExit, match=f"1 of {len(runs)} runs failed"):
-        train_specs(files, results, [scale.parent / "data"], False, "cpu", "fast")
+        train_specs(files, results, scale.parent / "data")
     assert len(tried) == len(runs) > 1
     assert 'KeyError: "a plugin\'s key"' in capsys.readouterr().err
 
@@ -97,22 +100,22 @@ def test_no_run_is_tried_after_an_error_of_cuda(scale, capsys, monkeypatch):
     errors = ["failed: RuntimeError: CUDA error: an illegal memory access was encountered"]
     monkeypatch.setattr(train_commands, "train_job", lambda job, own: errors.pop())
     with pytest.raises(SystemExit, match="stopped: CUDA works again only in a new process"):
-        train_specs(files, results, [scale.parent / "data"], False, "cpu", "fast")
+        train_specs(files, results, scale.parent / "data")
     assert "illegal memory access" in capsys.readouterr().err
 
 
 def test_the_cheapest_cells_are_printed_for_snakemake(scale, capsys):
     results = scale.parent / "results"
-    scales.print_plan(scale, results, "cpu", cheapest=9)
+    print_plan(scale, results, cheapest=9)
     printed = capsys.readouterr().out.splitlines()
     cells = plan_of(scale).tables["paper/one"].runs
     assert printed[:2] == [str(Results(results).run(run).provenance) for run in cells[0][1]]
     assert len(printed) == 8
     # Printed nothing, Snakemake would be asked for all of the scale.
     with pytest.raises(BadInput, match=r"no missing cell can be trained in 1e-06 hours \(cpu\)"):
-        scales.print_plan(scale, results, "cpu", cheapest=1e-6)
+        print_plan(scale, results, cheapest=1e-6)
     with pytest.raises(BadInput, match=r"--cheapest: expected without --target and --claims"):
-        scales.print_plan(scale, results, "cpu", target="paper_one", claims=True, cheapest=9)
+        print_plan(scale, results, target="paper_one", claims=True, cheapest=9)
 
 
 @pytest.mark.slow
@@ -134,10 +137,10 @@ def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):
     del made["checksum"], archived["checksum"]
     assert archived == {**made, "commit": "c0ffee"}
     capsys.readouterr()
-    scales.print_plan(scale, results, "cpu", cheapest=9)
+    print_plan(scale, results, cheapest=9)
     assert cell[0] not in capsys.readouterr().out
     scale.write_text(f"{scale.read_text()}reproduced: false\n")
-    scales.print_plan(scale, results, "cpu", cheapest=9)
+    print_plan(scale, results, cheapest=9)
     assert cell[0] in capsys.readouterr().out
 
 
@@ -245,7 +248,7 @@ def test_the_commit_is_that_of_unchanged_sources(tmp_path, monkeypatch):
 def test_data_and_partitions_are_made_without_training(tmp_path):
     spec, path = spec_of("fedavg"), tmp_path / "spec.json"
     write_json(path, spec)
-    train_specs([path], tmp_path, [tmp_path / "data"], False, "cpu", "fast", prepare=True)
+    train_specs([path], tmp_path, prepare=True)
     results = Results(tmp_path)
     assert results.data("digits", "train").exists()
     assert results.partition(identity(spec["noisy_partition"])).exists()

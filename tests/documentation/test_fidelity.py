@@ -5,6 +5,7 @@ from conformance.page import TEXTS
 from conformance.recorders import MODULES, steps
 
 from noisyfl.core.options import BadInput
+from noisyfl.pages import reasons as reasons_module
 from noisyfl.pages.reasons import MethodReasons, method_reasons, subjects
 from noisyfl.specs.catalogue import methods
 
@@ -46,11 +47,12 @@ def test_what_has_no_public_code_is_not_called_exact():
     assert {name for name, why in WITHOUT.items() if "code is public" in why} <= of_status("open")
 
 
-def test_a_file_with_an_unknown_key_is_an_error(tmp_path):
+def test_a_file_with_an_unknown_key_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "methods").mkdir()
     (tmp_path / "methods" / "a.yaml").write_text("title: A\nstatus: open\noptoins: {}")
+    monkeypatch.setattr(reasons_module, "FOLDER", tmp_path)
     with pytest.raises(BadInput, match=r"a\.yaml: .*optoins.*options"):
-        method_reasons(tmp_path)
+        method_reasons.__wrapped__()
 
 
 def test_an_option_is_explained_by_its_own_reason_or_by_the_notes_about_it():

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from checked_plan import checked_plan
-from noisyfl.core.artifacts import Results, write_json
+from noisyfl.core.artifacts import write_json
 from noisyfl.experiments import campaign as campaign_module
 from noisyfl.experiments.campaign import Campaign, Job
 from noisyfl.experiments.config import check_config
@@ -28,7 +28,7 @@ def scale(tmp_path):
     )
     plan = checked_plan(config, "my.yaml", tmp_path)
     options = scale_words(["config/my.yaml"], {}, "Snakefile")
-    return Scale(config, plan, Results(tmp_path / "reproduced"), "config/my.yaml", options)
+    return Scale(config, plan, "config/my.yaml", options)
 
 
 def ask(scale, name):

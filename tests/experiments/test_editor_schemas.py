@@ -53,8 +53,9 @@ def test_a_schema_for_editors_needs_no_other_file():
             )
 
 
-def test_a_schema_is_written_for_each_kind_of_file(tmp_path):
-    for path in editor_schemas.write_schemas(tmp_path):
+def test_a_schema_is_written_for_each_kind_of_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(editor_schemas, "FOLDER", tmp_path)
+    for path in editor_schemas.write_schemas():
         assert json.loads(path.read_text()) == editor_schemas.for_editors(path.name.split(".")[0])
 
 

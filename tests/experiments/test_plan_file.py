@@ -29,11 +29,10 @@ import sys
 from noisyfl.experiments.config import load_config
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
-from noisyfl.core.artifacts import Results
 from pathlib import Path
 
 config = load_config(Path(sys.argv[1]))
-scale = Scale(config, PlanFile(config, "x").plan(sys.exit), Results(Path("x")))
+scale = Scale(config, PlanFile(config, "x").plan(sys.exit))
 run = next(iter(scale.plan.runs))
 print(scale.estimate(run).seconds, scale.plan.facts[run].words, scale.targets())
 print([name for name in ("torch", "torchvision", "sklearn", "scipy") if name in sys.modules])

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from commands_called import print_plan
 from noisyfl.commands import scales
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
-from noisyfl.experiments import progress
+from noisyfl.experiments import progress, scale
 from noisyfl.experiments.progress import Pace, read_progress
 from noisyfl.experiments.targets import runs_by_target
 from noisyfl.runs import status
@@ -132,7 +133,7 @@ def scale_of(folder):
 
 
 def test_the_command_counts_a_target(place, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(scales, "REPRODUCED", Results(tmp_path / "reproduced"))
+    monkeypatch.setattr(scale, "REPRODUCED", Results(tmp_path / "reproduced"))
     config = scale_of(tmp_path)
     done(place, place.krum[0])
 
@@ -150,7 +151,7 @@ def test_the_command_counts_a_target(place, tmp_path, monkeypatch, capsys):
 
 
 def test_the_command_for_a_failed_run_has_the_scales_file(place, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(scales, "REPRODUCED", Results(tmp_path / "reproduced"))
+    monkeypatch.setattr(scale, "REPRODUCED", Results(tmp_path / "reproduced"))
     config = scale_of(tmp_path)
     says(place, place.krum[0], "failed", error="e")
     scales.print_progress(config, None, place.results.root, "auto", None)
@@ -164,7 +165,7 @@ def test_a_scale_that_takes_no_tracked_runs_does_not_count_them(
     place, tmp_path, monkeypatch, capsys
 ):
     tracked = Results(tmp_path / "reproduced")
-    monkeypatch.setattr(scales, "REPRODUCED", tracked)
+    monkeypatch.setattr(scale, "REPRODUCED", tracked)
     config = scale_of(tmp_path)
     table = place.plan.tables["paper/two"]
     for run in table.run_ids():
@@ -172,7 +173,7 @@ def test_a_scale_that_takes_no_tracked_runs_does_not_count_them(
 
     def counted():
         scales.print_progress(config, "paper_two", place.results.root, "auto", None)
-        scales.print_plan(config, place.results.root, "cpu", "paper_two")
+        print_plan(config, place.results.root, target="paper_two")
         lines = capsys.readouterr().out.splitlines()
         progress, plan = (line.split() for line in lines if line.startswith("paper_two"))
         return progress[2], plan[3]
@@ -183,7 +184,7 @@ def test_a_scale_that_takes_no_tracked_runs_does_not_count_them(
 
 
 def test_following_ends_when_all_is_done(place, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(scales, "REPRODUCED", Results(tmp_path / "reproduced"))
+    monkeypatch.setattr(scale, "REPRODUCED", Results(tmp_path / "reproduced"))
     config = scale_of(tmp_path)
     left = list(place.plan.tables["paper/two"].run_ids())
 

@@ -20,6 +20,13 @@ FIGURES = {"curves": {"kind": "by_round", "title": "t", "caption": "c", "table":
 
 
 @pytest.fixture
+def reproduced(tmp_path, monkeypatch):
+    """Where tracked runs lie in a test."""
+    monkeypatch.setattr(scale_module, "REPRODUCED", Results(tmp_path / "reproduced"))
+    return scale_module.REPRODUCED
+
+
+@pytest.fixture
 def scale(tmp_path):
     """Makes a scale of one table and a figure of it, with changes of the configuration."""
     (tmp_path / "paper.yaml").write_text(yaml.safe_dump({**PAPER, "figures": FIGURES}))
@@ -28,7 +35,7 @@ def scale(tmp_path):
         given = {**CONFIG, "results": str(tmp_path / "results"), **changes}
         config = check_config(given, "my.yaml")
         plan = checked_plan(config, "my.yaml", tmp_path)
-        return Scale(config, plan, Results(tmp_path / "reproduced"))
+        return Scale(config, plan)
 
     return make
 
@@ -73,14 +80,14 @@ def test_what_is_wanted_follows_the_targets_of_the_scale(scale):
     assert "paper_one" in made.targets()
 
 
-def test_a_run_is_in_results_or_else_the_tracked_one(scale):
+def test_a_run_is_in_results_or_else_the_tracked_one(scale, reproduced):
     made = scale()
     first, second = list(made.plan.runs)[:2]
     for run in (first, second):
-        write(made.reproduced, run)
+        write(reproduced, run)
     write(made.results, second)
     folders = made.folders(*made.parts.values())
-    assert folders[first] == str(made.reproduced.run(first).folder)
+    assert folders[first] == str(reproduced.run(first).folder)
     assert folders[second] == str(made.results.run(second).folder)
     assert scale(reproduced=False).run_files(first) == made.results.run(first)
 
@@ -173,7 +180,7 @@ def test_a_job_looks_for_its_run_in_another_plan(scale):
         asked.append(name)
         return made.plan
 
-    job = Scale(made.config, Plan("tiny"), made.reproduced, plan_with=plan_with)
+    job = Scale(made.config, Plan("tiny"), plan_with=plan_with)
     assert job.run_text(run) == made.run_text(run)
     assert job.train_inputs(run) == made.train_inputs(run)
     assert job.estimate(run) == made.estimate(run)

@@ -10,18 +10,26 @@ import torch
 import method_pages
 from noisy_digits import run_on_digits
 from noisyfl.core.options import BadInput
-from noisyfl.core.places import PACKAGE, ROOT
+from noisyfl.core.places import ROOT
 from noisyfl.methods import METHODS
 from noisyfl.pages.reasons import method_reasons
-from noisyfl.specs import build, catalogue
+from noisyfl.specs import build, catalogue, new_method
 from noisyfl.specs import spec as spec_module
 from noisyfl.specs.new_method import write_new_method, write_package
 
 
 @pytest.fixture
-def written(tmp_path, monkeypatch):
+def package(tmp_path, monkeypatch):
+    """The folder of a package without methods."""
+    (tmp_path / "methods").mkdir()
+    monkeypatch.setattr(new_method, "PACKAGE", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def written(package, monkeypatch):
     """The file of a new method, which is registered as long as the test lasts."""
-    path = write_new_method("fed_example", tmp_path)
+    path = write_new_method("fed_example")
     monkeypatch.setattr(METHODS, "classes", dict(METHODS.classes))
     found = importlib.util.spec_from_file_location("fed_example", path)
     module = importlib.util.module_from_spec(found)
@@ -61,10 +69,10 @@ def test_no_check_has_anything_to_say(written, command):
 
 
 @pytest.mark.parametrize("name", ["FedExample", "class", ""])
-def test_what_is_no_name(name, tmp_path):
+def test_what_is_no_name(name, package):
     with pytest.raises(BadInput, match="expected small letters"):
-        write_new_method(name, tmp_path)
-    assert list(tmp_path.iterdir()) == []
+        write_new_method(name)
+    assert list((package / "methods").iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["torch", "sys"])
@@ -80,13 +88,14 @@ def test_a_package_may_be_written_to_a_folder_of_its_name(tmp_path, monkeypatch)
     assert len(write_package("fed_example", tmp_path / "fed_example")) == 4
 
 
-def test_nothing_is_written_over(tmp_path):
+def test_nothing_is_written_over(package):
+    (package / "methods" / "estimators").mkdir()
     for name, words in (("fedavg", "a method is called so"), ("estimators", "there is .*")):
         with pytest.raises(BadInput, match=f"got '{name}', and {words} already"):
-            write_new_method(name, PACKAGE / "methods")
-    write_new_method("fed_other", tmp_path)
+            write_new_method(name)
+    write_new_method("fed_other")
     with pytest.raises(BadInput, match="fed_other"):
-        write_new_method("fed_other", tmp_path)
+        write_new_method("fed_other")
 
 
 def test_its_page_says_that_nobody_has_given_reasons_yet(monkeypatch):

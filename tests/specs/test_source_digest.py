@@ -5,13 +5,9 @@ import sys
 
 import pytest
 
-from noisyfl.specs.sources import (
-    COMPUTING,
-    MESSAGE_MODULES,
-    PACKAGE,
-    computing_sources,
-    source_digest,
-)
+from noisyfl.core.places import PACKAGE
+from noisyfl.specs import sources
+from noisyfl.specs.sources import COMPUTING, MESSAGE_MODULES, computing_sources
 
 COMPUTE = (
     *("core/randomness.py", "data/noise/label_noise.py", "methods/fedavg.py", "models/__init__.py"),
@@ -46,15 +42,16 @@ NAMES_A_RUN = {
 where files lie, how messages are shown, and how what a run found is written."""
 
 
-def test_the_digest_changes_with_what_computes_a_run_and_with_nothing_else(tmp_path):
+def test_the_digest_changes_with_what_computes_a_run_and_with_nothing_else(tmp_path, monkeypatch):
     for name in (*COMPUTE, *REPORT):
         assert (PACKAGE / name).exists()
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    digest = source_digest.__wrapped__(tmp_path)
+    monkeypatch.setattr(sources, "PACKAGE", tmp_path)
+    digest = sources.source_digest.__wrapped__()
     for name in (*COMPUTE, *REPORT):
         (tmp_path / name).write_text("# A line.\n")
-        before, digest = digest, source_digest.__wrapped__(tmp_path)
+        before, digest = digest, sources.source_digest.__wrapped__()
         assert (digest != before) == (name in COMPUTE), name
 
 
@@ -67,4 +64,4 @@ def test_all_that_training_imports_is_in_the_digest():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     imported = {path.removeprefix(f"{PACKAGE}/") for path in done.stdout.split()}
     assert "runs/train.py" in imported
-    assert imported - set(computing_sources(PACKAGE)) == NAMES_A_RUN
+    assert imported - set(computing_sources()) == NAMES_A_RUN

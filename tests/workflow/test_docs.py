@@ -51,7 +51,9 @@ spec = canonical_run(
 )
 path = pathlib.Path("spec.json")
 write_json(path, spec)
-train_specs([path], pathlib.Path("results"), [pathlib.Path("data")], False, "cpu", "fast")
+unset = {"keep_models": False, "keep_labels": False, "trackers": (), "prepare": False}
+data = [pathlib.Path("data")]
+train_specs([path], pathlib.Path("results"), data, False, "cpu", "fast", **unset)
 """
 
 

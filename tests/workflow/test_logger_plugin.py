@@ -13,7 +13,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 
 from checked_plan import checked_plan
-from noisyfl.core.artifacts import Results, write_json
+from noisyfl.core.artifacts import write_json
 from noisyfl.experiments.config import check_config
 from noisyfl.experiments.scale import Scale
 from small_paper import CONFIG, PAPER
@@ -27,7 +27,7 @@ def scale(tmp_path):
     given = {**CONFIG, "results": str(tmp_path / "results"), "device": "cpu"}
     config = check_config(given, "my.yaml")
     plan = checked_plan(config, "my.yaml", tmp_path)
-    return Scale(config, plan, Results(tmp_path / "reproduced"), "config/my.yaml")
+    return Scale(config, plan, "config/my.yaml")
 
 
 def handler(**settings):

@@ -19,7 +19,6 @@ from noisyfl.analysis.published_cells import published_cells
 from noisyfl.analysis.runs import Run, read_run, read_runs
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.plugins import load as load_plugins
-from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data import noisy_partition
 from noisyfl.data.client_images import FederatedData
 from noisyfl.data.datasets.dataset import DATASETS
@@ -187,7 +186,7 @@ def folders_of(data: Folders) -> list[Path]:
 
 def _finished(scale: str | Path, results: str | Path | None) -> Scale:
     """A scale without what its tables lack."""
-    return Scale(*_read(scale, results, train_missing=False), REPRODUCED)
+    return Scale(*_read(scale, results, train_missing=False))
 
 
 def _read(

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from noisyfl.data.augmentation.augment import View
+from noisyfl.data.datasets import images as images_module
 from noisyfl.data.datasets.dataset import DATASETS, DatasetPart
-from noisyfl.data.datasets.images import Files, Fit, in_order
+from noisyfl.data.datasets.images import Files, Fit
 from noisyfl.data.datasets.shards import Encoded, index_of, write_shards
 from noisyfl.models import build_model
 from noisyfl.simulation.clients import Client
@@ -129,7 +130,8 @@ def test_a_run_does_not_depend_on_where_images_are(part, executor):
     assert len(ends[0][-1]) == COUNT
 
 
-def test_work_is_done_in_order_by_several_threads_and_only_a_little_ahead():
+def test_work_is_done_in_order_by_several_threads_and_only_a_little_ahead(monkeypatch):
+    monkeypatch.setattr(images_module, "threads", lambda: 3)
     taken, threads = [], set()
     gate = threading.Barrier(3)
 
@@ -144,12 +146,12 @@ def test_work_is_done_in_order_by_several_threads_and_only_a_little_ahead():
         threads.add(threading.get_ident())
         return item * item
 
-    results = in_order(work, items(), workers=3)
+    results = images_module.in_order(work, items())
     assert next(results) == 0
     assert len(taken) <= 4 * 3 + 1
     assert list(results) == [i * i for i in range(1, 60)]
     assert len(threads) == 3
-    failing = in_order(lambda i: 1 // (2 - i), range(9), workers=2)
+    failing = images_module.in_order(lambda i: 1 // (2 - i), range(9))
     assert next(failing) == 0
     with pytest.raises(ZeroDivisionError):
         list(failing)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from noisyfl.commands.parser import FLAGS
@@ -25,12 +24,13 @@ def audit_labels(
     data: Roots,
     download: bool,
     device: str,
-    setting: Mapping[str, Any] = MappingProxyType({}),
-    methods: Sequence[str] = (),
-    like: str | None = None,
-    scale: str | None = None,
-    seeds: int | None = None,
-    at_once: int | None = None,
+    *,
+    setting: Mapping[str, Any],
+    methods: Sequence[str],
+    like: str | None,
+    scale: str | None,
+    seeds: int | None,
+    at_once: int | None,
 ) -> None:
     """List the given labels that are probably wrong, in tables of samples, clients and classes, and
     on pages with the images.

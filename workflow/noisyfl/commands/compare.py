@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NoReturn
 
 import pandas as pd
@@ -43,18 +42,19 @@ def print_comparison(
     data: Roots,
     download: bool,
     device: str,
-    setting: Mapping[str, Any] = MappingProxyType({}),
-    like: str | None = None,
-    scale: str | None = None,
-    seeds: int | None = None,
-    choose_on: str | None = None,
-    at_once: int | None = None,
-    csv: Path | None = None,
-    markdown: Path | None = None,
-    figure: Path | None = None,
-    save: Path | None = None,
-    dry_run: bool = False,
-    keep_models: bool = False,
+    *,
+    setting: Mapping[str, Any],
+    like: str | None,
+    scale: str | None,
+    seeds: int | None,
+    choose_on: str | None,
+    at_once: int | None,
+    csv: Path | None,
+    markdown: Path | None,
+    figure: Path | None,
+    save: Path | None,
+    dry_run: bool,
+    keep_models: bool,
 ) -> None:
     """Train methods in one setting, several runs at once, and print a table of them.
 

@@ -38,10 +38,11 @@ def train_specs(
     download: bool,
     device: str,
     executor: str,
-    keep_models: bool = False,
-    keep_labels: bool = False,
-    trackers: Sequence[str] = (),
-    prepare: bool = False,
+    *,
+    keep_models: bool,
+    keep_labels: bool,
+    trackers: Sequence[str],
+    prepare: bool,
 ) -> None:
     """Train each spec that is not trained yet, after preparing missing data and partitions.
 

@@ -36,10 +36,11 @@ def print_plan(
     config: Path,
     results: Path,
     device: str,
-    target: str | None = None,
-    claims: bool = False,
-    cheapest: float | None = None,
-    plugins: Sequence[str] = (),
+    *,
+    target: str | None,
+    claims: bool,
+    cheapest: float | None,
+    plugins: Sequence[str],
 ) -> None:
     """Print what each table needs: its runs, how many are shared or done, and the cost of the rest.
 
@@ -56,7 +57,7 @@ def print_plan(
             f"--cheapest: expected without {' and '.join(given)}, since it looks at all cells"
         )
     scale, plan = read_plan(config, plugins=plugins, results=results)
-    done = done_in(*layouts_of(scale, REPRODUCED))
+    done = done_in(*layouts_of(scale))
     if cheapest is None:
         out_of_reach, figures = list[str](), list[str]()
         if claims:
@@ -95,7 +96,7 @@ def print_progress(
     wanted = runs_of(tables_and_figures(plan, target).values())
     # A figure of noisy partitions has no runs, but may be the target.
     counted = runs_by_target(plan, target) or {target or plan.scale: wanted}
-    layouts = layouts_of(scale, REPRODUCED)
+    layouts = layouts_of(scale)
     given = {} if load_config(config).results == results else {"results": str(results)}
     here = any(map(os.path.exists, FOUND))
     options = scale_words([config], given, FOUND[0] if here else ROOT / FOUND[0])

@@ -35,11 +35,11 @@ COMMON = ("clients", "samples")
 """Options that every partition has."""
 
 
-def write_schemas(folder: Path = FOLDER) -> list[Path]:
+def write_schemas() -> list[Path]:
     """Write a schema for each of :data:`FORMS`; return their paths."""
     paths = []
     for form in FORMS:
-        paths.append(folder / f"{form}.schema.json")
+        paths.append(FOLDER / f"{form}.schema.json")
         text = json.dumps(for_editors(form), indent=1, ensure_ascii=False) + "\n"
         write_text(paths[-1], text)
     return paths

@@ -11,7 +11,7 @@ from typing import Any
 from noisyfl.analysis.names import BASELINE
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import BadInput, find
-from noisyfl.core.tracked import find_partition
+from noisyfl.core.tracked import REPRODUCED, find_partition
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.experiments.config import RULES, Configuration
 from noisyfl.experiments.plan import Plan, partial_plan
@@ -28,16 +28,15 @@ METHOD_TABLES = ("grand/common", "grand/memorised")
 """The tables of every method in common settings, which a page of each method is written of."""
 
 
-def layouts_of(config: Configuration, tracked: Results) -> list[Results]:
+def layouts_of(config: Configuration) -> list[Results]:
     """The folders in which runs and noisy partitions may lie; they are trained in the first."""
-    return [Results(config.results), *([tracked] if config.reproduced else [])]
+    return [Results(config.results), *([REPRODUCED] if config.reproduced else [])]
 
 
 class Scale:
     """What a configuration asks for, as files.
 
     Args:
-        reproduced: where tracked runs and noisy partitions lie.
         file: of the configuration, as a person names it.
         options: with which Snakemake takes the configuration, see
             :func:`noisyfl.runs.status.scale_words`.
@@ -54,7 +53,6 @@ class Scale:
         self,
         config: Configuration,
         plan: Plan,
-        reproduced: Results,
         file: str = "",
         options: Sequence[str] = (),
         plan_with: Callable[[str], Plan] | None = None,
@@ -65,7 +63,6 @@ class Scale:
         self.asked_parts: dict[str, Description] = {}
         self.asked_runs: dict[str, None] = {}
         self.results = Results(config.results)
-        self.reproduced = reproduced
         self.folder = self.results.root / plan.scale
         self.run_files = cache(self._run_files)
         self.partition_file = cache(self._partition_file)
@@ -94,7 +91,7 @@ class Scale:
     @property
     def layouts(self) -> list[Results]:
         """The folders in which runs and noisy partitions may lie."""
-        return layouts_of(self.config, self.reproduced)
+        return layouts_of(self.config)
 
     def _plan_of(self, name: str) -> Plan:
         """The plan that has the run or noisy partition of an id.

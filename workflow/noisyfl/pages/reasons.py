@@ -11,7 +11,6 @@ show them.
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
@@ -168,9 +167,9 @@ class Subject(Strict):
 
 
 @functools.cache
-def method_reasons(folder: Path = FOLDER) -> dict[str, MethodReasons]:
+def method_reasons() -> dict[str, MethodReasons]:
     """The reasons for every method's choices, by the method's name."""
-    paths = sorted((folder / "methods").glob("*.yaml"))
+    paths = sorted((FOLDER / "methods").glob("*.yaml"))
     return {path.stem: MethodReasons.read(read_yaml(path), f"{path}: ") for path in paths}
 
 

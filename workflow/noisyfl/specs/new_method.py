@@ -21,11 +21,13 @@ NAME = "fedexample"
 METHOD = TEMPLATE / "src" / NAME / "method.py"
 
 
-def write_new_method(name: str, folder: Path = PACKAGE / "methods") -> Path:
-    """Write the file of a new method, and return its path; :class:`BadInput` if a method cannot
-    have that name, or there is a method or file of that name.
+def write_new_method(name: str) -> Path:
+    """Write the file of a new method of the package, and return its path.
+
+    Raises:
+        BadInput: a method cannot have that name, or there is a method or file of that name.
     """
-    path = folder / f"{name}.py"
+    path = PACKAGE / "methods" / f"{name}.py"
     for taken in (path, path.with_suffix("")):  # Python finds a folder before a file
         _check_new(name, taken)
     _write(path, METHOD, name)

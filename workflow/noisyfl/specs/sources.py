@@ -41,25 +41,25 @@ and compute nothing."""
 
 
 @functools.cache
-def source_digest(package: Path = PACKAGE) -> str:
+def source_digest() -> str:
     """SHA-256 of the sources that compute runs, which a run's provenance records.
 
     Sources that plan, start or report runs are not part of it.
     """
-    return _digest(computing_sources(package))
+    return _digest(computing_sources())
 
 
 @functools.cache
 def shared_digest() -> str:
     """As :func:`source_digest`, without the methods: of what runs of all methods have in common."""
-    shared = computing_sources(PACKAGE).items()
+    shared = computing_sources().items()
     return _digest({name: path for name, path in shared if not name.startswith("methods/")})
 
 
 @functools.cache
 def digest_of(*parts: str) -> str:
     """SHA-256 of the sources in parts of this package, each a subpackage or a module."""
-    return _digest(_sources(PACKAGE, *parts))
+    return _digest(_sources(*parts))
 
 
 def printing_digest() -> str:
@@ -76,20 +76,20 @@ def printing_digest() -> str:
     )
 
 
-def computing_sources(package: Path) -> dict[str, Path]:
+def computing_sources() -> dict[str, Path]:
     """The files of :data:`COMPUTING` but :data:`MESSAGE_MODULES`, by path within the package."""
-    found = _sources(package, *COMPUTING)
+    found = _sources(*COMPUTING)
     return {name: path for name, path in found.items() if name not in MESSAGE_MODULES}
 
 
-def _sources(package: Path, *parts: str) -> dict[str, Path]:
+def _sources(*parts: str) -> dict[str, Path]:
     """The Python sources in parts (subpackages or modules) of the package, by path within it."""
     found = (
         path
         for name in parts
-        for path in ([package / name] if name.endswith(".py") else (package / name).rglob("*.py"))
+        for path in ([PACKAGE / name] if name.endswith(".py") else (PACKAGE / name).rglob("*.py"))
     )
-    return {path.relative_to(package).as_posix(): path for path in found}
+    return {path.relative_to(PACKAGE).as_posix(): path for path in found}
 
 
 def _digest(sources: Mapping[str, Path]) -> str:

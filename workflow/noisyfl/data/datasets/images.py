@@ -245,16 +245,12 @@ def jpeg(image: Image, fit: Fit) -> bytes:
     return buffer.getvalue()
 
 
-def in_order(
-    work: Callable[[Item], Result], items: Iterable[Item], workers: int | None = None
-) -> Iterator[Result]:
+def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """The results of ``work`` on each item, in order, made by threads a little ahead of the caller.
 
-    Args:
-        work: what is done; should release Python's global interpreter lock, as decoding does.
-        workers: number of threads; by default one per core.
+    ``work`` should release Python's global interpreter lock, as decoding does.
     """
-    workers = workers or threads()
+    workers = threads()
     waiting = iter(items)
     with ThreadPoolExecutor(workers, "images") as pool:
         under_way: deque[Future[Result]] = deque(
