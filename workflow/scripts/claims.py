@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from noisyfl.analysis.runs import run_files
 from noisyfl.claims.artifacts import Artifacts
 from noisyfl.claims.judgement import judge
 from noisyfl.claims.sources import our_side, published
-from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.script import job
 from noisyfl.pages.claims import write_claims
 from noisyfl.specs.descriptions import read_description
@@ -15,7 +15,7 @@ with job(snakemake) as log:
     cells = Path(snakemake.input.cells)
     artifacts = Artifacts(
         {name: read_description(text) for name, text in snakemake.params.parts.items()},
-        {run: RunFiles(Path(folder)) for run, folder in snakemake.params.folders.items()},
+        run_files(snakemake.params.folders),
         {Path(path).stem: Path(path) for path in snakemake.input.partitions},
     )
     printed = published(read_published(*map(Path, snakemake.input.published)))

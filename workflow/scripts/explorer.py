@@ -3,19 +3,15 @@
 import json
 from pathlib import Path
 
+from noisyfl.analysis.runs import run_files
 from noisyfl.claims.judgement import read_judgements
-from noisyfl.core.artifacts import Results, RunFiles
+from noisyfl.core.artifacts import Results
 from noisyfl.core.script import job
 from noisyfl.experiments.config import check_config
 from noisyfl.experiments.plan_file import in_both
 from noisyfl.explorer.gather import ShownScale, Sources
 from noisyfl.explorer.page import write_explorer
 from noisyfl.specs.descriptions import TableDescription
-
-
-def _run_files(folders):
-    return {run: RunFiles(Path(folder)) for run, folder in folders.items()}
-
 
 with job(snakemake) as log:
     params, inputs = snakemake.params.content, snakemake.input
@@ -30,7 +26,7 @@ with job(snakemake) as log:
             scale=ShownScale(scale.scale, config.note, config.reasons, given["options"]),
             tables=tables,
             frames=[Path(frame) for frame in inputs.frames],
-            runs=_run_files(params["folders"]),
+            runs=run_files(params["folders"]),
             layouts=[Results(Path(folder)) for folder in params["layouts"]],
             scale_tables=scale.tables,
             paper_tables=papers.tables,
@@ -38,7 +34,7 @@ with job(snakemake) as log:
             judgements=read_judgements(Path(inputs.claims[0])) if inputs.get("claims") else (),
             paper_scale=own and ShownScale(**own["scale"]),
             paper_scale_tables=[
-                (TableDescription.from_json(text), _run_files(folders))
+                (TableDescription.from_json(text), run_files(folders))
                 for text, folders in (own["tables"] if own else ())
             ],
         ),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from noisyfl.core.artifacts import RunFiles
+from noisyfl.analysis.runs import run_files
 from noisyfl.core.script import job
 from noisyfl.figures.draw import draw_figure
 from noisyfl.specs.descriptions import FigureDescription
@@ -10,7 +10,7 @@ from noisyfl.specs.descriptions import FigureDescription
 with job(snakemake) as log:
     draw_figure(
         FigureDescription.from_json(snakemake.params.description),
-        {run: RunFiles(Path(folder)) for run, folder in snakemake.params.folders.items()},
+        run_files(snakemake.params.folders),
         [Path(path) for path in snakemake.input.partitions],
         Path(snakemake.output.png),
         Path(snakemake.output.pdf),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from noisyfl.core.artifacts import RunFiles
+from noisyfl.analysis.runs import run_files
 from noisyfl.core.script import job
 from noisyfl.pages.print_table import print_table
 from noisyfl.specs.descriptions import TableDescription
@@ -10,7 +10,7 @@ from noisyfl.specs.descriptions import TableDescription
 with job(snakemake) as log:
     print_table(
         TableDescription.from_json(snakemake.params.description),
-        {run: RunFiles(Path(folder)) for run, folder in snakemake.params.folders.items()},
+        run_files(snakemake.params.folders),
         frame=Path(snakemake.output.frame),
         csv=Path(snakemake.output.csv),
         markdown=Path(snakemake.output.md),

@@ -175,6 +175,11 @@ def read_runs(runs: Mapping[str, RunFiles]) -> dict[str, Run]:
     return {run: read_run(run, files) for run, files in runs.items()}
 
 
+def run_files(folders: Mapping[str, str]) -> dict[str, RunFiles]:
+    """The files of each run, by id, of runs whose folders a rule has passed to its script."""
+    return {run: RunFiles(Path(folder)) for run, folder in folders.items()}
+
+
 def described(text: str, folders: Mapping[str, str]) -> tuple[TableDescription, dict[str, Run]]:
     """A table, and its runs by id.
 
@@ -182,8 +187,7 @@ def described(text: str, folders: Mapping[str, str]) -> tuple[TableDescription, 
         text: the table's description as JSON.
         folders: of its runs by id.
     """
-    runs = read_runs({run: RunFiles(Path(folder)) for run, folder in folders.items()})
-    return TableDescription.from_json(text), runs
+    return TableDescription.from_json(text), read_runs(run_files(folders))
 
 
 def _columns(table: pa.Table) -> dict[str, np.ndarray]:
