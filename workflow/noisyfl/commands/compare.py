@@ -160,7 +160,7 @@ class _Display:
             self.failures.append(error)
             self.console.print(Text(job.failure(error)), soft_wrap=True)
         elif self.live is None and job is not None:
-            last = frame[frame["run"] == identity(job.spec)].iloc[0]
+            last = frame[frame["run"] == job.run_id].iloc[0]
             reached = f"{last['split']} accuracy {last['accuracy']:.1f} %"
             if last["status"] == "diverged":
                 reached = f"diverged in round {last['rounds']}"

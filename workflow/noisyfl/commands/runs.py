@@ -25,7 +25,6 @@ from noisyfl.runs.evaluate import evaluate_model
 from noisyfl.runs.final_model import NO_MODEL
 from noisyfl.runs.inputs import make_inputs, naming_plugins
 from noisyfl.runs.job import TrainingJob
-from noisyfl.specs.identity import identity
 from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.sources import source_digest
 from noisyfl.specs.spec import check_run, plugins_of
@@ -92,10 +91,10 @@ def train_job(job: TrainingJob, own: OwnFiles) -> str:
         DamagedArtifact: the run, or a file that it needs, is damaged.
         SystemExit: the run was asked to end.
     """
-    identifier, run = identity(job.spec), job.run_files
+    run = job.run_files
     if job.done:
-        verify(identifier, run)
-        print(f"{identifier} is already trained: {run.folder}")
+        verify(job.run_id, run)
+        print(f"{job.run_id} is already trained: {run.folder}")
         if job.keep_models and not run.model.exists():
             print("it keeps no model: it diverged, or is tested with its clients' own models")
         return ""

@@ -97,7 +97,7 @@ def train_comparison(
 
     show(frame(), None, None)
     for job, outcome in places.train(jobs):
-        run, error = identity(job.spec), outcome.error
+        run, error = job.run_id, outcome.error
         if error is None:
             try:
                 found[run] = read_run(run, places.results.run(run))

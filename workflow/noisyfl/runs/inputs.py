@@ -31,7 +31,7 @@ def naming_plugins(run: str, files: RunFiles) -> Iterator[None]:
 
 def make_inputs(job: TrainingJob, own: OwnFiles) -> None:
     """Make the data and the partition that a run is trained on, if it is to be trained."""
-    if job.has_all(own.results.stored(identity(job.spec))):
+    if job.has_all(own.results.stored(job.run_id)):
         return
     make_partition(job.spec, own, job.download)
 

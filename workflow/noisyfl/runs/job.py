@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -88,15 +89,25 @@ class TrainingJob:
     trackers: tuple[str, ...] = ()
     attempt: int = 1
 
+    @cached_property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return identity(self.spec)
+
+    @cached_property
+    def layout(self) -> Results:
+        """The layout of the folder of all results."""
+        return Results(Path(self.results))
+
     @property
     def log(self) -> str:
         """The log file."""
-        return str(Results(Path(self.results)).log(identity(self.spec)))
+        return str(self.layout.log(self.run_id))
 
     @property
     def run_files(self) -> RunFiles:
         """The files of the run's artifact, as tables and figures know them."""
-        return Results(Path(self.results)).run(identity(self.spec))
+        return self.layout.run(self.run_id)
 
     @property
     def done(self) -> bool:
@@ -107,13 +118,12 @@ class TrainingJob:
         """Whether these files are complete, with everything that the run should keep; a diverged
         run keeps nothing.
         """
-        run = identity(self.spec)
-        lacks_labels = self.keep_labels and not has_labels(run, files)
-        models = files.model, Results(Path(self.results)).stored(run).no_model
+        lacks_labels = self.keep_labels and not has_labels(self.run_id, files)
+        models = files.model, self.layout.stored(self.run_id).no_model
         lacks_model = self.keep_models and not any(path.exists() for path in models)
         return files.whole() and (
             not (lacks_labels or lacks_model)
-            or read_provenance(files.provenance, run).status == "diverged"
+            or read_provenance(files.provenance, self.run_id).status == "diverged"
         )
 
     def failure(self, error: str) -> str:
@@ -123,7 +133,7 @@ class TrainingJob:
     @property
     def status(self) -> RunStatus:
         """What the run says of itself while it is under way."""
-        path = Results(Path(self.results)).status(identity(self.spec))
+        path = self.layout.status(self.run_id)
         return RunStatus(path, describe_run(self.spec), self.log)
 
     def run(self, echo: bool = False) -> Outcome:
@@ -166,13 +176,11 @@ class TrainingJob:
 
         Errors are raised.
         """
-        run, layout = identity(self.spec), Results(Path(self.results))
-        checkpoint = layout.checkpoint(run)
+        checkpoint, stored = self.layout.checkpoint(self.run_id), self.layout.stored(self.run_id)
         with only_trainer(checkpoint.with_suffix(".lock"), log.info) as alone:
             if alone:
-                for path in (*layout.stored(run).all(), *self.run_files.all(), checkpoint):
+                for path in (*stored.all(), *self.run_files.all(), checkpoint):
                     remove_drafts(path)
-            stored = layout.stored(run)
             whole = self._is_stored(log)
             if not (whole and self.has_all(stored)):
                 status.begin()
@@ -192,17 +200,16 @@ class TrainingJob:
                     shutil.rmtree(files.folder)
             for suffix in (".pt", ".refused", ".damaged"):
                 checkpoint.with_suffix(suffix).unlink(missing_ok=True)
-            put_in_place(layout.stored(run), self.run_files)
+            put_in_place(stored, self.run_files)
             return Outcome()
 
     def _is_stored(self, log: logging.Logger) -> bool:
         """Whether the store has the complete run; a damaged one is forgotten."""
-        run = identity(self.spec)
-        stored = Results(Path(self.results)).stored(run)
+        stored = self.layout.stored(self.run_id)
         if not stored.whole():
             return False
         try:
-            verify(run, stored)
+            verify(self.run_id, stored)
         except DamagedArtifact as error:
             log.warning(f"{error}; training the run again")
             forget(stored)
@@ -213,8 +220,7 @@ class TrainingJob:
     def _train(self, log: logging.Logger, status: RunStatus, files: RunFiles) -> Outcome:
         # A method edited since the spec was made is not the revision that the spec names.
         check_run(self.spec, "spec")
-        layout, run = Results(Path(self.results)), identity(self.spec)
-        partition = self.spec["noisy_partition"]
+        layout, partition = self.layout, self.spec["noisy_partition"]
         name = dataset(partition["dataset"]).name
         inputs = Inputs(
             layout.data(name, "train"),
@@ -236,7 +242,7 @@ class TrainingJob:
                     trackers=self.trackers,
                     results=layout.root,
                 )
-                checkpoint = layout.checkpoint(run)
+                checkpoint = layout.checkpoint(self.run_id)
                 train_run(self.spec, inputs, files, checkpoint, options, log.info, status.report)
         except Interrupted as interrupted:
             return Outcome(str(interrupted), interrupted=True)
