@@ -10,6 +10,7 @@ import yaml
 
 from noisyfl.core.artifacts import write_text
 from noisyfl.core.options import BadInput
+from noisyfl.core.paths import from_here
 from noisyfl.core.plugins import loaded_files
 from noisyfl.experiments.comparison import MethodComparison
 from noisyfl.experiments.config import check_config, check_writable
@@ -88,7 +89,7 @@ def write_scale(wanted: MethodComparison, path: Path, places: Places) -> list[Pa
         "note": NOTE,
         "experiments": [name],
         "experiment_folders": [str(folder)],
-        **({"plugins": plugins} if (plugins := [*map(_from_here, loaded_files())]) else {}),
+        **({"plugins": plugins} if (plugins := [*map(from_here, loaded_files())]) else {}),
         "results": str(places.results.root),
         "data": {"folder": [str(root) for root in places.folders], "download": places.download},
         "device": places.device,
@@ -125,9 +126,3 @@ def write_scale(wanted: MethodComparison, path: Path, places: Places) -> list[Pa
         text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
         write_text(file, text)
     return list(written)
-
-
-def _from_here(file: str) -> str:
-    """A file below the working folder by its path from there: others may have it elsewhere."""
-    path, here = Path(file), Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
