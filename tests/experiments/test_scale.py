@@ -1,6 +1,5 @@
 """The files that the rules ask a scale for."""
 
-import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -163,8 +162,7 @@ def test_a_word_that_is_no_target_names_the_nearest(scale, tmp_path, monkeypatch
         assert made.wrong_target(word) == ""
     said = made.wrong_target("paper_on")
     assert "no target is called 'paper_on'; did you mean 'paper_one'" in said
-    said = made.wrong_target("grand_methods")
-    assert re.search(r"has no target 'grand_methods', but .*--config=scale=paper", said)
+    assert "no target is called 'grand_methods'" in made.wrong_target("grand_methods")
     Path("paper_on").touch()
     assert made.wrong_target("paper_on") == ""
     made.plan.wrong["human/table1"] = "no labels"

@@ -229,7 +229,7 @@ class Scale:
         if not re.fullmatch(r"[a-z]\w*(=.*)?", word) or word in known or Path(word).exists():
             return ""
         why = self.plan.why_wrong(word)
-        return why or unknown_target(word, self.plan.scale, known, "--config=scale={scale}")
+        return why or unknown_target(word, self.plan.scale, known)
 
     def part(self, wildcards: Any) -> Description:
         """The table or figure that files with these wildcards belong to."""

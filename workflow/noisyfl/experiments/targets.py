@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
-from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, did_you_mean
-from noisyfl.core.places import ROOT
-from noisyfl.experiments.config import EXPERIMENTS
 from noisyfl.experiments.plan import Plan
 from noisyfl.specs.descriptions import Description, TableDescription
 
@@ -62,7 +57,7 @@ def tables_and_figures(plan: Plan, target: str | None) -> dict[str, Description]
     if missing and (why := plan.why_wrong(target)):
         raise BadInput(why)
     if target not in targets:
-        raise BadInput(unknown_target(target, plan.scale, targets, "--config {file}"))
+        raise BadInput(unknown_target(target, plan.scale, targets))
     return {name: parts[name] for name in targets[target]}
 
 
@@ -88,39 +83,15 @@ def check_names(plan: Plan, files: Mapping[str, Path]) -> None:
         known[target] = place
 
 
-def unknown_target(target: str, scale: str, known: Iterable[str], choice: str) -> str:
-    """The message for a user who asked a scale for a target that it does not have; ``choice`` are
-    the words by which another ``{scale}`` is chosen, or its ``{file}``.
-    """
+def unknown_target(target: str, scale: str, known: Iterable[str]) -> str:
+    """The message for a user who asked a scale for a target that it does not have."""
     if "=" in target:
         return (
             f"got the target {target!r}, which looks like a value of the configuration; several "
             f"values go after one `--config ` without an equals sign, behind the targets: "
             f"--config key=value {target}"
         )
-    scales = targets_of_scales()
-    elsewhere = [
-        choice.format(scale=name, file=os.path.relpath(file))
-        for file, (name, targets) in scales.items()
-        if target in targets
-    ]
-    if elsewhere:
-        return f"the scale “{scale}” has no target {target!r}, but {' or '.join(elsewhere)} has"
-    hint = did_you_mean(target, known)
-    if not hint:
-        hint = did_you_mean(target, {t for _, targets in scales.values() for t in targets})
-    return f"no target is called {target!r}{hint} (python -m noisyfl plan --target all lists all)"
-
-
-def targets_of_scales() -> dict[Path, tuple[str, set[str]]]:
-    """By file in ``config/``, the name of its scale and the targets; wrong files are skipped."""
-    found: dict[Path, tuple[str, set[str]]] = {}
-    for path in sorted((ROOT / "config").glob("*.yaml")):
-        with suppress(BadInput, OSError):
-            scale = read_yaml(path)
-            for name in scale.get("experiments") or []:
-                paper = read_yaml(EXPERIMENTS / f"{name}.yaml")
-                parts = (part for kind in ("tables", "figures") for part in paper.get(kind) or {})
-                targets = {name, *(f"{name}_{part}" for part in parts)}
-                found.setdefault(path, (str(scale.get("scale")), set()))[1].update(targets)
-    return found
+    return (
+        f"no target is called {target!r}{did_you_mean(target, known)} "
+        f"(python -m noisyfl plan --target all lists those of the scale “{scale}”)"
+    )
