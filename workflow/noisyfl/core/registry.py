@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar
 from pydantic import Field
 
 from noisyfl.core.code import code_digest
-from noisyfl.core.options import BadInput, check_keys, closest, did_you_mean, find
+from noisyfl.core.options import BadInput, check_keys, closest, did_you_mean, find, within
 from noisyfl.core.plugins import COMPONENTS, add, plugin_of
 from noisyfl.core.typed import Typed, extra_of
 
@@ -216,11 +216,9 @@ class Registry(Generic[C]):
         key = repr(raw)
         if key not in self._built:
             name, options = split_component(raw, self.kind, where)
-            try:
+            known = isinstance(name, str) and name in self.classes
+            with within(*([name] if known else []), where=where):
                 self._built[key] = self.get(name).read(options)
-            except BadInput as error:
-                known = isinstance(name, str) and name in self.classes
-                raise error.within(*([name] if known else []), where=where) from None
         return self._built[key]
 
     def forget_built(self) -> None:

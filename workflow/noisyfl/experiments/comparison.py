@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from noisyfl.core.options import BadInput, check_count, check_keys, find
+from noisyfl.core.options import BadInput, check_count, check_keys, find, within
 from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.registry import parts_of, split_component, split_method
 from noisyfl.core.typed import each_once, is_list
@@ -223,10 +223,8 @@ def read_comparison(
         raise BadInput(f"{called('scale')}: got {scale!r}, expected none without {called('like')}")
     schedule, swept = _schedule(setting, called)
     rows = [row for one in given or DEFAULT_METHODS for row in _sweep(one, schedule, swept)]
-    try:
+    with within(where=f"{called('methods')}: "):
         each_once([row.name for row in rows])
-    except BadInput as error:
-        raise error.within(where=f"{called('methods')}: ") from None
     options = {key: value for key, value in setting.items() if key in OPTIONS}
     if "noise_level" in options:
         options["noise_level"] = level_of(options["noise_level"])

@@ -10,7 +10,7 @@ import pandas as pd
 from noisyfl.analysis.compared import frame_of
 from noisyfl.analysis.runs import Run, read_run
 from noisyfl.core.artifacts import DamagedArtifact
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, within
 from noisyfl.experiments.comparison import MethodComparison
 from noisyfl.experiments.comparison_files import curves_of
 from noisyfl.experiments.places import Places
@@ -45,10 +45,8 @@ def choose_first(
         return None
     if choose_on != VALIDATION:
         raise BadInput(f"{where}: got {choose_on!r}, expected {VALIDATION!r}")
-    try:
+    with within(where=f"{where}: "):
         return wanted.on_validation()
-    except BadInput as error:
-        raise error.within(where=f"{where}: ") from None
 
 
 def worth_of(frame: pd.DataFrame) -> dict[str, float]:
