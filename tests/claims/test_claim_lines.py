@@ -12,7 +12,7 @@ from checked_plan import checked_plan
 from descriptions import described, described_table
 from noisyfl.claims import artifacts as claim_artifacts
 from noisyfl.claims.artifacts import Artifacts
-from noisyfl.claims.catalogue import all_claims, tables_of_claims
+from noisyfl.claims.catalogue import CLAIMS, tables_of_claims
 from noisyfl.claims.declaration import check
 from noisyfl.claims.findings import Finding
 from noisyfl.claims.judgement import examine
@@ -299,7 +299,7 @@ LINES = {
 @pytest.mark.slow
 def test_the_papers_experiments_have_all_runs_that_claims_name(parts):
     found = {}
-    for name, claim in all_claims().items():
+    for name, claim in CLAIMS.items():
         of_runs = [one for one in claim.queries.values() if one.kind not in ("cells", "quotes")]
         if of_runs:
             found[name] = sum(len(list(lines_of(wanted, parts))) for wanted in of_runs)
@@ -351,7 +351,7 @@ def test_every_check_of_every_claim_can_be_decided_by_runs(parts, no_cells, monk
         no_cells, Artifacts({name: parts[name] for name in tables_of_claims()}, {}, {}).sources()
     )
     for name in LINES:
-        finding = examine(all_claims()[name], side)
+        finding = examine(CLAIMS[name], side)
         # Checks on printed numbers, of which none is there.
         of_cells = {"rofl-03": [False, True], "rofl-09": [True, False]}
         missing = of_cells.get(name, [False] * len(finding.checks))
@@ -366,7 +366,7 @@ def test_what_a_claim_costs(plan, parts):
     tables = plan.tables
 
     def need(name):
-        return set(runs_of_claim(all_claims()[name], parts))
+        return set(runs_of_claim(CLAIMS[name], parts))
 
     # A claim needs the rows and columns that it compares, in all trials.
     table = tables["fedcorr/table2"]
@@ -378,4 +378,4 @@ def test_what_a_claim_costs(plan, parts):
     # Means in Table 8 are of the other columns' runs.
     assert need("fedrn-07") == set(tables["fedrn/table8"].run_ids())
     assert need("fedcorr-10") == set(plan.figures["fedcorr/figure3"].runs)
-    assert all(need(name) for name in all_claims())
+    assert all(need(name) for name in CLAIMS)

@@ -9,7 +9,7 @@ import pytest
 from made_up_trials import trials
 from noisyfl.analysis.published_cells import OURS
 from noisyfl.claims.artifacts import Artifacts
-from noisyfl.claims.catalogue import all_claims
+from noisyfl.claims.catalogue import CLAIMS
 from noisyfl.claims.declaration import check
 from noisyfl.claims.judgement import examine, judge, read_judgements
 from noisyfl.claims.numbers import Numbers
@@ -57,7 +57,7 @@ def test_the_page(tmp_path, cells_file):
     assert "1 of our 1376 numbers were not made in the papers&#39; settings" in page
     assert "688 of our 1376 numbers are of a single trial" in page
     rows = dict(re.findall(r'<tr id="(.*?)">(.*?)</tr>', page, re.DOTALL))
-    assert list(rows) == list(all_claims())
+    assert list(rows) == list(CLAIMS)
 
     def outcomes(claim):
         return re.findall(r'<td class="outcome .*?">(.*?)\n', rows[claim])
@@ -115,7 +115,7 @@ def test_what_a_number_may_be_as_well_does_not_depend_on_where_it_stands(cells_f
 
 def test_what_cannot_be_had_is_left_out(cells_file):
     # The paper has no numbers of what was sent, we have none of its formulas.
-    claim = all_claims()["rofl-09"]
+    claim = CLAIMS["rofl-09"]
     assert len(examine(claim, published(read_published(PUBLISHED))).checks) == 2
     finding = examine(claim, our_side(cells_file, {}))
     (one,) = finding.checks

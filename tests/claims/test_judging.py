@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from made_up_trials import A, B, times, trials
-from noisyfl.claims.catalogue import all_claims, tables_of_claims
+from noisyfl.claims.catalogue import CLAIMS, tables_of_claims
 from noisyfl.claims.declaration import check, claim
 from noisyfl.claims.findings import MOST, Case, Check, Finding
 from noisyfl.claims.judgement import examine, with_headroom
@@ -276,7 +276,7 @@ def test_bounds_of_a_share():
 
 def test_a_mistake_in_a_claim_is_named():
     with pytest.raises(BadInput, match="claim 'fedcorr-01' is there twice"):
-        claim("fedcorr-01", place="")(all_claims()["fedcorr-02"].checks)
+        claim("fedcorr-01", place="")(CLAIMS["fedcorr-02"].checks)
     with pytest.raises(BadInput, match="claim 'fedcorr-99' says nothing"):
         claim("fedcorr-99", place="")(lambda accuracy: iter(()))
 

@@ -5,16 +5,16 @@ import re
 import pytest
 
 from digits_paper import PAPER, SETTING
-from noisyfl.claims.catalogue import all_claims
+from noisyfl.claims.catalogue import CLAIMS
 from noisyfl.commands.parser import parser
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
-from noisyfl.experiments.claim_runs import runs_by_claim
 from noisyfl.experiments.demand import (
     cheapest_cells,
     demands,
     plan_text,
     remarks,
+    runs_by_claim,
     speeds_for,
     time_text,
 )
@@ -91,7 +91,7 @@ def test_what_a_claim_needs():
     assert found["fedcorr-10"] == list(plan.figures["fedcorr/figure3"].runs)
     assert [len(runs) for runs in found.values()] == sorted(map(len, found.values()))
     assert "fedcorr-07" in out_of_reach  # about a table of Clothing1M, which the scale leaves out
-    assert len(found) + len(out_of_reach) == len(all_claims())
+    assert len(found) + len(out_of_reach) == len(CLAIMS)
     assert not set(found) & set(out_of_reach)
     assert "fedcorr-07" in runs_by_claim(plan, "all")[0]
     text = plan_text(plan, found, lambda run: True, "cpu", out_of_reach=out_of_reach)

@@ -14,7 +14,7 @@ from test_methods import diverge
 from made_up_trials import A, B, times, trials
 from noisyfl.analysis.own_size import own_size
 from noisyfl.analysis.runs import read_runs
-from noisyfl.claims.catalogue import all_claims
+from noisyfl.claims.catalogue import CLAIMS
 from noisyfl.claims.findings import Case, Check, Finding
 from noisyfl.claims.judgement import Judgement, examine
 from noisyfl.claims.leads import leads
@@ -90,7 +90,7 @@ def test_claims_are_decided_begun_or_without_numbers():
     papers, some = published(numbers), published(numbers, known)
     judged = [
         Judgement(claim, examine(claim, papers), examine(claim, some))
-        for claim in (all_claims()[name] for name in ("rofl-01", "rofl-04", "rofl-06"))
+        for claim in (CLAIMS[name] for name in ("rofl-01", "rofl-04", "rofl-06"))
     ]
     pages = evidence_pages("desk", judged, [], [], [], {})
     assert tuple(pages) == PAGES
@@ -108,7 +108,7 @@ def test_claims_are_decided_begun_or_without_numbers():
 
 
 def test_an_undecided_claim_of_which_all_that_is_decided_fails_is_named():
-    claim = all_claims()["rofl-01"]
+    claim = CLAIMS["rofl-01"]
     paper = examine(claim, published(read_published(PUBLISHED)))
     cases = Case("", "1 > 2", -1.0, holds=False), *[Case("", "", math.nan, None)] * 2
     failed = Check("so", cases)
@@ -352,7 +352,7 @@ def test_a_papers_page_begins_with_what_its_numbers_say(tmp_path):
     found = leads(read_rows(cells))
     judgements = [
         Judgement(claim, Finding(()), Finding((Check("", (Case("", "", 1.0, True),)),)))
-        for name, claim in all_claims().items()
+        for name, claim in CLAIMS.items()
         if name.startswith("rofl-0")
     ]
 

@@ -86,7 +86,7 @@ class Cell:
 
         Ours is ``mean``, ``std``, ``trials`` and ``starred``, with the ``values`` of its trials and
         their ``seeds``, or of the columns that it averages, by number; ``start`` names what the
-        runs start from, see :func:`noisyfl.analysis.same_start.start_of`; ``difference`` and
+        runs start from, see :func:`noisyfl.analysis.runs.start_of`; ``difference`` and
         ``verdict`` say how it compares, and ``runs`` lists ids. Numbers are rounded to six
         decimals, which hides floating-point noise.
         """

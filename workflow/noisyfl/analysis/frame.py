@@ -28,7 +28,7 @@ label columns        ``paper``, ``paper_table``, ``dataset``, ``setting_scope``,
 ``run``              the run's id; empty if there is none
 ``seed``             the run's seed; 0 if there is none
 ``setting``          names what the run's method is trained on, and for how long, see
-                     :func:`~noisyfl.analysis.same_start.setting_of`; empty if there is no run
+                     :func:`~noisyfl.analysis.runs.setting_of`; empty if there is no run
 ``status``           how the run ended: ``finished`` or ``diverged``; empty if there is none
 ``value``            what the row contributes to the cell's mean: the statistic of the run, NaN if
                      the run diverged or does not have the metric
@@ -57,8 +57,7 @@ import pyarrow as pa
 
 from noisyfl.analysis.metrics import MEASURES, RANK
 from noisyfl.analysis.names import SETTING, printed_names
-from noisyfl.analysis.runs import Run
-from noisyfl.analysis.same_start import setting_of, start_of
+from noisyfl.analysis.runs import Run, setting_of, start_of
 from noisyfl.analysis.summaries import STATISTICS, Summary, star_rule, summary
 from noisyfl.core.artifacts import read_table, write_table
 from noisyfl.core.options import BadInput

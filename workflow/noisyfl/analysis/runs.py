@@ -1,4 +1,4 @@
-"""A run's artifact, as tables and figures read it."""
+"""Runs as tables and figures read them: their artifacts, and what two runs have in common."""
 
 from __future__ import annotations
 
@@ -173,6 +173,28 @@ def read_run(run: str, files: RunFiles) -> Run:
 def read_runs(runs: Mapping[str, RunFiles]) -> dict[str, Run]:
     """Read every run, by id."""
     return {run: read_run(run, files) for run, files in runs.items()}
+
+
+def start_of(spec: Mapping[str, Any]) -> str:
+    """Name what a run starts from, but for its seed.
+
+    Runs of two methods with the same start and the same seed begin with the same weights and learn
+    from the same noisy partition.
+    """
+    partition = {**spec.get("noisy_partition", {}), "seed": None}
+    return identity({"noisy_partition": partition, "model": spec.get("model")})
+
+
+def setting_of(spec: Mapping[str, Any]) -> str:
+    """Name what a run's method is trained on, and for how long.
+
+    Runs of two methods with the same setting have the same noisy partition, network, augmentation,
+    rounds, local epochs and participation. They may differ in what a paper tunes for its own
+    method: the learning rate, the momentum, the batch size.
+    """
+    shared = {name: spec.get(name) for name in ("noisy_partition", "model", "augmentation")}
+    lengths = ("rounds", "local_epochs", "participation")
+    return identity({**shared, **{name: spec["schedule"].get(name) for name in lengths}})
 
 
 def run_files(folders: Mapping[str, str]) -> dict[str, RunFiles]:

@@ -17,8 +17,7 @@ from noisyfl.analysis.frame import rows_by_trial
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.noisy_clients import SCORES, correctly_flagged
 from noisyfl.analysis.pairs import PAIRS
-from noisyfl.analysis.runs import Run, read_run
-from noisyfl.analysis.same_start import start_of
+from noisyfl.analysis.runs import Run, read_run, start_of
 from noisyfl.analysis.spreads import Spreads
 from noisyfl.analysis.statistics import draws_between_rounds
 from noisyfl.claims.labels import WORK, Label

@@ -62,7 +62,8 @@ class Claim:
 
 
 CLAIMS: dict[str, Claim] = {}
-"""All claims by name, see :func:`noisyfl.claims.catalogue.all_claims`."""
+"""The claims that were declared, by name. Import it from :mod:`noisyfl.claims.catalogue`, which
+declares those of every paper first."""
 
 
 def claim(

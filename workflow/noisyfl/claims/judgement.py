@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from noisyfl.claims.catalogue import all_claims
+from noisyfl.claims.catalogue import CLAIMS
 from noisyfl.claims.declaration import Claim
 from noisyfl.claims.findings import Case, Finding
 from noisyfl.claims.sources import ClaimSide, published
@@ -37,7 +37,7 @@ class Judgement:
 def judge(printed: ClaimSide, ours: ClaimSide) -> list[Judgement]:
     """Judge every claim by the papers' own numbers and by ours."""
     found = []
-    for claim in all_claims().values():
+    for claim in CLAIMS.values():
         of_ours = with_headroom(examine(claim, ours), ours)
         found.append(Judgement(claim, examine(claim, printed), of_ours))
     return found
@@ -75,7 +75,7 @@ def out_of_reach(printed: Iterable[Published], parts: Mapping[str, Description])
     keys = {tuple(labels[name] for name in KEY) for labels in made if set(labels) == set(KEY)}
     side = published(printed, keys)
     found = []
-    for claim in all_claims().values():
+    for claim in CLAIMS.values():
         if {query.kind for query in claim.queries.values()} <= set(side.sources):
             cases = (case for check in examine(claim, side).checks for case in check.cases)
             if not any(case.known for case in cases):
@@ -107,7 +107,7 @@ def write_judgements(path: Path, judgements: Sequence[Judgement]) -> None:
 def read_judgements(path: Path) -> list[Judgement]:
     """Read what :func:`write_judgements` wrote, in the order of the claims."""
     by_claim = _FILE.validate_python(read_json(path))
-    return [Judgement(claim, **by_claim[name]) for name, claim in all_claims().items()]
+    return [Judgement(claim, **by_claim[name]) for name, claim in CLAIMS.items()]
 
 
 _FILE = TypeAdapter(dict[str, dict[str, Finding]])

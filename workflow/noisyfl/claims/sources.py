@@ -94,7 +94,7 @@ class Trials(NamedTuple):
     Attributes:
         values: by seed; NaN if these tell nothing.
         runs: their ids, or what else tells the cell from others.
-        start: what they start from, see :func:`noisyfl.analysis.same_start.start_of`: in a seed,
+        start: what they start from, see :func:`noisyfl.analysis.runs.start_of`: in a seed,
             those that start from the same share its luck.
         table: of the cell, as ``<experiment>/<name>``.
         column: of the cell.

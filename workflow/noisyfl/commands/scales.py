@@ -15,7 +15,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.places import IN_A_CLONE, ROOT
 from noisyfl.core.tracked import REPRODUCED, done_in
 from noisyfl.experiments.config import Configuration, check_folder, load_config
-from noisyfl.experiments.demand import cheapest_cells, plan_text
+from noisyfl.experiments.demand import cheapest_cells, plan_text, runs_by_claim
 from noisyfl.experiments.plan_file import read_plan
 from noisyfl.experiments.progress import progress_text
 from noisyfl.experiments.scale import layouts_of
@@ -61,9 +61,6 @@ def print_plan(
     if cheapest is None:
         out_of_reach, figures = list[str](), list[str]()
         if claims:
-            # With pandas and scipy, which take longer to import than all else here.
-            from noisyfl.experiments.claim_runs import runs_by_claim
-
             parts, out_of_reach = runs_by_claim(plan, target)
         else:
             parts, figures = runs_by_target(plan, target), figures_of_these(plan, target)

@@ -1,4 +1,4 @@
-"""What each target of a scale would cost, and which cells are the cheapest."""
+"""What each target and each claim needs of a scale's runs and costs, and the cheapest cells."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from noisyfl.core.text import aligned
+from noisyfl.experiments.config import PUBLISHED
 from noisyfl.experiments.plan import Plan
+from noisyfl.experiments.targets import tables_and_figures
 from noisyfl.specs.cost import Work, likely_seconds
+from noisyfl.specs.published import read_published
 from noisyfl.specs.speeds import CPU, DEVICES, LEAST, MOST, Speed
 
 WIDTH = 88
@@ -89,6 +92,30 @@ def megabytes(work: Work) -> float:
     return (8_000 + work.schedule.rounds * (100 + 40 * work.participants)) / 1e6
 
 
+def runs_by_claim(plan: Plan, target: str | None) -> tuple[dict[str, list[str]], list[str]]:
+    """The ids of the runs that are needed to judge each claim by our numbers.
+
+    Args:
+        plan: of a scale.
+        target: what the tables and figures with the numbers are part of, see
+            :func:`tables_and_figures`.
+
+    Returns:
+        runs: by claim, the one that needs the fewest first.
+        out_of_reach: other claims, on which the tables and figures could say nothing.
+    """
+    # Here alone, with pandas and scipy, which take longer to import than all else here.
+    from noisyfl.claims.catalogue import CLAIMS
+    from noisyfl.claims.judgement import out_of_reach
+    from noisyfl.claims.lines import runs_of_claim
+
+    parts = tables_and_figures(plan, target)
+    undecided = out_of_reach(read_published(PUBLISHED), parts)
+    found = {name: runs_of_claim(CLAIMS[name], parts) for name in CLAIMS if name not in undecided}
+    needed = sorted(filter(found.get, found), key=lambda name: len(found[name]))
+    return {name: found[name] for name in needed}, [name for name in CLAIMS if name not in needed]
+
+
 def speeds_for(device: str) -> dict[str, Speed]:
     """The devices that a configuration's device may turn out to be, by name."""
     gpus = {name: speed for name, speed in DEVICES.items() if name != CPU}
@@ -109,8 +136,7 @@ def plan_text(
     Args:
         parts: see :func:`demands`.
         device: of the configuration.
-        out_of_reach: claims to be named as undecidable, see
-            :func:`noisyfl.experiments.claim_runs.runs_by_claim`.
+        out_of_reach: claims to be named as undecidable, see :func:`runs_by_claim`.
         figures: figures to be named that need no other runs.
     """
     estimates = (

@@ -24,7 +24,6 @@ from noisyfl.explorer.specs import Spec
 from noisyfl.explorer.tables import Tables
 from noisyfl.runs.status import read_statuses
 from noisyfl.specs.descriptions import TableDescription
-from noisyfl.specs.identity import identity
 from noisyfl.specs.run_words import describe_run
 
 TOTALS = ("bytes_down", "bytes_up")
@@ -121,8 +120,7 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
     # Only of first runs is the whole partition drawn.
     whole: dict[str, bool] = {}
     for n, run in enumerate(shown):
-        one = identity(run.spec["noisy_partition"])
-        whole[one] = whole.get(one, False) or n in first
+        whole[run.partition] = whole.get(run.partition, False) or n in first
     files_of = {one: find_partition(one, sources.layouts) for one in whole}
     details = {
         "runs": [curves.details(run, tables.metrics_of[run.id]) for run in shown],
@@ -153,7 +151,7 @@ def run_to_json(run: Run, spec: int, layouts: Sequence[Results]) -> dict[str, An
         "spec": spec,
         "words": describe_run(run.spec),
         "seed": run.spec["seed"],
-        "partition": identity(run.spec["noisy_partition"]),
+        "partition": run.partition,
         "folder": from_here(run.folder.parent),
         "stored": run.folder != layouts[0].run(run.id).folder,
         "rounds": len(run.all_rounds["round"]),
