@@ -31,7 +31,7 @@ rule explorer:
 # The tables of an experiment, or a single table, requested by name.
 use rule explorer as table_explorer with:
     input:
-        frames=lambda wildcards: SCALE.frames(SCALE.tables_of(wildcards.target)),
+        frames=lambda wildcards: SCALE.frames(SCALE.tables_in(wildcards.target)),
         published=PUBLISHED,
         reasons=sorted((ROOT / "workflow" / "reasons").rglob("*.yaml")),
         experiments=EXPERIMENT_FILES,
@@ -44,6 +44,6 @@ use rule explorer as table_explorer with:
     localrule: True
     params:
         sources=PRINTING,
-        content=lambda wildcards: explorer_content(SCALE.tables_of(wildcards.target)),
+        content=lambda wildcards: explorer_content(SCALE.tables_in(wildcards.target)),
     message:
         "Building the explorer of {wildcards.target}"

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from noisyfl.core.artifacts import DamagedArtifact
@@ -141,9 +142,10 @@ class Campaign:
 
     def _rules(self, counts: Mapping[str, int]) -> dict[str, int]:
         """The number of jobs of each rule that makes files."""
-        others = {"total", *self._targets()}
+        others = {"total", *self._targets}
         return {rule: count for rule, count in counts.items() if rule not in others}
 
+    @cached_property
     def _targets(self) -> set[str]:
         """Rules that only name other files."""
         named = {name for scale in self._scales for name in scale.targets()}
@@ -160,7 +162,7 @@ class Campaign:
     def finish(self, number: int) -> str:
         """Take note that a job has finished; return what its log warns of, in lines."""
         job = self._jobs.get(number)
-        if job is None or job.rule in self._targets():
+        if job is None or job.rule in self._targets:
             return ""
         self._ended.add(number)
         self._training.pop(number, None)

@@ -121,7 +121,7 @@ class Scale:
     def wanted(self) -> dict[str, Description]:
         """By name, the tables and figures that the scale makes if no target is given."""
         targets = self.config.targets or self.config.experiments
-        wanted = map(self.tables_and_figures, targets)
+        wanted = map(self.parts_in, targets)
         return {name: part for parts in wanted for name, part in parts.items()}
 
     @cached_property
@@ -144,7 +144,7 @@ class Scale:
         """By name, the wanted tables and figures that claims are checked against."""
         return {name: self.wanted[name] for name in self.plan.claim_parts if name in self.wanted}
 
-    def tables_and_figures(self, target: str) -> dict[str, Description]:
+    def parts_in(self, target: str) -> dict[str, Description]:
         """The tables and figures of an experiment, or the one of that name, by name."""
         return {
             name: part for name, part in self.parts.items() if target in (name, part.experiment)
@@ -181,9 +181,9 @@ class Scale:
         """The explorer of the tables of an experiment, or of the one of that name."""
         return self.folder / "explorer" / f"{target}.html"
 
-    def tables_of(self, target: str) -> dict[str, TableDescription]:
+    def tables_in(self, target: str) -> dict[str, TableDescription]:
         """By name, the tables of an experiment, or the one of that name."""
-        parts = self.tables_and_figures(target).items()
+        parts = self.parts_in(target).items()
         return {name: part for name, part in parts if isinstance(part, TableDescription)}
 
     def explorers(self) -> list[Path]:
@@ -195,7 +195,7 @@ class Scale:
         if asked and asked == self.wanted_tables.keys() and page.exists():
             return [page]
         experiments = dict.fromkeys(self.plan.tables[name].experiment for name in asked)
-        whole = [one for one in experiments if self.tables_of(one).keys() <= asked]
+        whole = [one for one in experiments if self.tables_in(one).keys() <= asked]
         single = [name for name in asked if self.plan.tables[name].experiment not in whole]
         return [self.explorer_of(target) for target in (*whole, *sorted(single))]
 
@@ -211,8 +211,8 @@ class Scale:
         names |= {name_of(part): name for name, part in self.parts.items()}
         found = {}
         for target, name in names.items():
-            explorer = [self.explorer_of(name)] if self.tables_of(name) else []
-            found[target] = [*self.files_of(self.tables_and_figures(name).values()), *explorer]
+            explorer = [self.explorer_of(name)] if self.tables_in(name) else []
+            found[target] = [*self.files_of(self.parts_in(name).values()), *explorer]
         return found
 
     def wrong_target(self, word: str, rule_names: str = "*") -> str:
