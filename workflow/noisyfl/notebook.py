@@ -1,4 +1,4 @@
-"""What ``import noisyfl`` gives: training, and all of :mod:`noisyfl.loading`."""
+"""Training in Python: what ``import noisyfl`` gives besides :mod:`noisyfl.loading`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from noisyfl.analysis.compared import significance as significance
 from noisyfl.analysis.runs import Run
 from noisyfl.core.options import BadInput, within
 from noisyfl.core.plugins import load as load_plugins
@@ -26,14 +25,7 @@ from noisyfl.experiments.comparison_runs import (
 )
 from noisyfl.experiments.config import check_device, check_file
 from noisyfl.experiments.places import Places
-from noisyfl.loading import Folders, folders_of
-from noisyfl.loading import load_cells as load_cells
-from noisyfl.loading import load_methods as load_methods
-from noisyfl.loading import load_model as load_model
-from noisyfl.loading import load_partition as load_partition
-from noisyfl.loading import load_run as load_run
-from noisyfl.loading import load_table as load_table
-from noisyfl.loading import plan as plan
+from noisyfl.loading import Folders, folders_of, load_run
 from noisyfl.runs.inputs import make_inputs
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.identity import identity
@@ -60,8 +52,8 @@ def train(
         data: the folders of data files.
         download: fetch official files that are missing.
         device: ``auto``, ``cpu``, ``cuda``, ...
-        keep_model: also save the final model, which :func:`load_model` reads; an existing run
-            without one is trained once more.
+        keep_model: also save the final model, which :func:`noisyfl.load_model` reads; an existing
+            run without one is trained once more.
         echo: print what happens.
 
     Warns:
