@@ -93,6 +93,22 @@ def test_clients_are_datasets_with_true_and_given_labels(trained):
         federation.client(4)
 
 
+def test_clients_have_the_accuracy_on_their_own_mixture_of_classes(trained):
+    folder, run = trained
+    federation = noisyfl.load_partition(run.partition, folder / "results", folder)
+    model = noisyfl.load_model(run.id, folder / "results")
+    with torch.no_grad():
+        pixels = torch.from_numpy(federation.test_part.images).permute(0, 3, 1, 2)
+        right = model(pixels).argmax(1).numpy() == federation.test_part.labels
+    frame = noisyfl.load_clients(run.id, folder / "results")
+    assert list(frame) == ["client", "samples", "noise_level", "imbalance", "accuracy"]
+    for number, one in enumerate(federation.partition.clients):
+        shares = np.bincount(one.true_label, minlength=10) / len(one.true_label)
+        weights = (shares / np.bincount(federation.test_part.labels))[federation.test_part.labels]
+        assert frame["accuracy"][number] == pytest.approx(100 * weights @ right)
+        assert frame["noise_level"][number] == pytest.approx(100 * federation.noise[number])
+
+
 def test_the_model_that_a_run_kept_predicts_as_recorded(trained):
     folder, run = trained
     federation = noisyfl.load_partition(run.partition, folder / "results", folder)

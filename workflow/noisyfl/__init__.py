@@ -17,7 +17,8 @@ except PackageNotFoundError:  # a clone's folder on PYTHONPATH, as in the images
 
 _HOMES = {
     **dict.fromkeys(("audit", "compare", "train"), "noisyfl.notebook"),
-    **dict.fromkeys(("load_cells", "load_methods", "load_model"), "noisyfl.loading"),
+    **dict.fromkeys(("load_cells", "load_clients", "load_methods"), "noisyfl.loading"),
+    "load_model": "noisyfl.loading",
     **dict.fromkeys(("load_partition", "load_run", "load_table", "plan"), "noisyfl.loading"),
     "significance": "noisyfl.analysis.compared",
 }
@@ -28,6 +29,7 @@ __all__ = sorted(_HOMES)
 if TYPE_CHECKING:
     from noisyfl.analysis.compared import significance as significance
     from noisyfl.loading import load_cells as load_cells
+    from noisyfl.loading import load_clients as load_clients
     from noisyfl.loading import load_methods as load_methods
     from noisyfl.loading import load_model as load_model
     from noisyfl.loading import load_partition as load_partition

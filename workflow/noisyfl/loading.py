@@ -7,6 +7,7 @@ repository. Tables are pandas data frames, a client's samples a torch ``Dataset`
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from noisyfl.analysis.cells import collect
+from noisyfl.analysis.clients import accuracies_by_client, client_features
 from noisyfl.analysis.frame import join_frames
 from noisyfl.analysis.published_cells import published_cells
 from noisyfl.analysis.runs import Run, read_run, read_runs
@@ -112,6 +114,33 @@ def load_run(run: str, results: str | Path = "results") -> Run:
         DamagedArtifact: its files are damaged.
     """
     return read_run(run, Places(Path(results)).files(run))
+
+
+def load_clients(run: str, results: str | Path = "results") -> pd.DataFrame:
+    """The clients of a run, one row each: their data, and how well the run serves them.
+
+    Columns: ``client``; ``samples``; ``noise_level`` (percent of wrong labels, NaN if unknown);
+    ``imbalance`` (0: as many samples of each class, 1: of one class); ``accuracy``: percent, after
+    the last round, on test images in the proportions of the client's classes, NaN if the run has
+    no confusion matrix. If several models are tested, as by ``apfl``, it is their mean.
+
+    Args:
+        run: its id.
+        results: the folder of all artifacts; the tracked ones are looked at, too.
+
+    Raises:
+        BadInput: the run or its noisy partition is not there.
+    """
+    found = load_run(run, results)
+    partition = noisy_partition.read(Places(Path(results)).partition_file(found.partition))
+    features = client_features(partition)
+    features = {"samples": features.pop("samples").astype(int), **features}
+    frame = pd.DataFrame(features).rename_axis("client").reset_index()
+    confusion = found.confusion
+    frame["accuracy"] = (
+        math.nan if confusion is None else accuracies_by_client(confusion, partition)
+    )
+    return frame
 
 
 def load_model(

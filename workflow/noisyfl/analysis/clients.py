@@ -54,6 +54,24 @@ def client_features(partition: NoisyPartition) -> dict[str, np.ndarray]:
     }
 
 
+def accuracies_by_client(confusion: np.ndarray, partition: NoisyPartition) -> np.ndarray:
+    """How accurate a run is, after its last round, on test images in the proportions of each
+    client's classes: the sum over classes of their share of the client's samples times the share
+    of their test images that is recognised.
+
+    Args:
+        confusion: int [classes, classes], see :attr:`noisyfl.analysis.runs.Run.confusion`.
+
+    Returns:
+        In percent, float64 [clients]; NaN for a client without samples of a class.
+    """
+    tested = confusion.sum(1)
+    recall = np.divide(confusion.diagonal(), tested, out=np.zeros(len(tested)), where=tested > 0)
+    counts = count_classes(partition)[:, : len(confusion)] * (tested > 0)
+    with np.errstate(invalid="ignore"):
+        return 100 * counts @ recall / counts.sum(1)
+
+
 def last_values(run: Run, column: str, clients: int) -> np.ndarray:
     """The last value that each client has in a column of ``clients``.
 

@@ -17,7 +17,7 @@ from noisyfl.analysis.compared import frame_of, summarise
 from noisyfl.commands.parser import FLAGS
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.data.roots import Roots
-from noisyfl.experiments.comparison import MethodComparison, read_comparison
+from noisyfl.experiments.comparison import MethodComparison, in_words, read_comparison
 from noisyfl.experiments.comparison_files import check_target, write_scale
 from noisyfl.experiments.comparison_runs import (
     VALIDATION,
@@ -87,11 +87,12 @@ def print_comparison(
     if dry_run or not choose_on:
         say_saved()
     if dry_run:
-        for comparison in filter(None, (on_validation, wanted)):
-            for name, specs in comparison.specs.items():
+        for part in filter(None, (on_validation, wanted)):
+            data = part.setting["dataset"]
+            for name, specs in part.specs.items():
                 for run, spec in ((identity(spec), spec) for spec in specs):
                     there = "exists " if places.find(run) else "missing"
-                    print(f"{run}  {there}  {name}, seed {spec['seed']}")
+                    print(f"{run}  {there}  {name} on {in_words(data)}, seed {spec['seed']}")
         return
     failures: list[str] = []
     chosen: list[pd.DataFrame] = []

@@ -131,14 +131,14 @@ class MethodComparison:
         for key in dict.fromkeys(key for row in self.rows for key in row.schedule):
             values = dict.fromkeys(row.schedule.get(key, given.get(key)) for row in self.rows)
             given[key] = " or ".join(map(str, values))
-        return ", ".join(f"{key} {_in_words(value)}" for key, value in given.items())
+        return ", ".join(f"{key} {in_words(value)}" for key, value in given.items())
 
     @property
     def column(self) -> str:
         """The data and the noise in a few words."""
         spec = next(iter(self.runs.values()))
         given = [self.setting[key] for key in ("partition", "label_noise", "noise_level")]
-        words = [_in_words(one) for one in given if one != "none"]
+        words = [in_words(one) for one in given if one != "none"]
         return ", ".join([dataset(spec["noisy_partition"]["dataset"]).title, *words])
 
     def on_validation(self) -> MethodComparison:
@@ -154,7 +154,7 @@ class MethodComparison:
         chosen: str | dict[str, Any] = f"{name}{ENDING}"
         if name in KINDS:
             if options.get("validation"):
-                raise BadInput(f"{_in_words(self.setting['dataset'])} is a validation part already")
+                raise BadInput(f"{in_words(self.setting['dataset'])} is a validation part already")
             chosen = {"name": name, **options, "validation": True}
         elif chosen not in DATASETS:
             own = ", ".join(f"{kind}(...)" for kind in KINDS)
@@ -243,11 +243,11 @@ def read_comparison(
             if "clients" in options:
                 raise BadInput(
                     f"{called('clients')}: got {options['clients']!r}, expected none, as the "
-                    f"partition {_in_words(options['partition'])} says how many there are"
+                    f"partition {in_words(options['partition'])} says how many there are"
                 )
     base = with_fitting_noise(base, options)
     if base["noise_level"] == "none" and options.get("noise_level", "none") != "none":
-        noise = _in_words(options.get("label_noise", base["label_noise"]))
+        noise = in_words(options.get("label_noise", base["label_noise"]))
         raise BadInput(
             f"{called('noise_level')}: got {setting['noise_level']!r}, expected none, since the "
             f"label noise {noise} uses no level; give one that does, too, such as symmetric"
@@ -320,7 +320,7 @@ def _sweep(
     """The rows of a method: one, or one for each value of an option, of the method or of the
     schedule, that is given as a list.
     """
-    text = raw if isinstance(raw, str) else _in_words(raw)
+    text = raw if isinstance(raw, str) else in_words(raw)
     parts = split_method(raw, text)
     several: dict[tuple[int, str], list[Any]] = {}
     for place, part in enumerate(parts):
@@ -337,7 +337,7 @@ def _sweep(
             chosen[place][option] = value
         own = dict(zip(swept, values[len(several) :], strict=True))
         name = ", ".join(
-            ["+".join(map(_in_words, chosen)), *(f"{key}={value}" for key, value in own.items())]
+            ["+".join(map(in_words, chosen)), *(f"{key}={value}" for key, value in own.items())]
         )
         if {**schedule, **own}.get("optimizer", "sgd") != "sgd":
             own = {**{key: FOR_ADAM[key] for key in FOR_ADAM if key not in schedule}, **own}
@@ -346,12 +346,12 @@ def _sweep(
     return rows
 
 
-def _in_words(raw: Any) -> str:
+def in_words(raw: Any) -> str:
     """A component or a method as a user would write it."""
     if not isinstance(raw, Mapping):
         return str(raw)
     if "parts" in raw:
-        return "+".join(map(_in_words, raw["parts"]))
+        return "+".join(map(in_words, raw["parts"]))
     return str(component(raw))
 
 

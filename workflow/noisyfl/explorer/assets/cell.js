@@ -359,6 +359,7 @@ function commands(one, name) {
   const options = table.missing
     ? `--config train_missing=true ${scale.options.replace(/^--config /, "")}`
     : scale.options;
+  const [snakefile] = scale.options.match(/--snakefile .*/) ?? [""];
   return el(
     "div",
     {},
@@ -376,7 +377,7 @@ function commands(one, name) {
     table.compared && !cell.paper && table.scale !== "paper"
       ? [
           el("p", {}, "The table in the paper’s own setting (docs/commands.md says what it costs):"),
-          command(typed(table.target, "--config scale=paper")),
+          command(typed(table.target, "--config scale=paper", snakefile)),
         ]
       : null,
   );
