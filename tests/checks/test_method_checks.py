@@ -181,7 +181,7 @@ class OnTheHost(Sound):
             ),
             marks=pytest.mark.slow,
         ),
-        (checks.hides_the_truth, Peeking, "its model is another one if the true labels are"),
+        (checks.hides_the_truth, Peeking, "its model differs if the true labels do"),
         (checks.resumes, Forgetting, "clients differs in mean_loss: keep in `client.state` or"),
         (checks.agrees, OnTheHost, "(?s)synchronizing.*test_method_checks"),
     ],

@@ -9,8 +9,10 @@ import torch
 
 from noisyfl.checks.small_run import rounds_of
 from noisyfl.core.artifacts import read_table
+from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.optimizer import Optimizer
 from noisyfl.simulation.records import ROUND_COLUMNS
+from noisyfl.simulation.rounds import simulate
 from small_runs import (
     FEDCORR,
     SETTING,
@@ -102,7 +104,7 @@ def test_evaluate_every_counts_ordinary_rounds(data, tmp_path):
 
 
 @pytest.mark.parametrize("method", [FEDCORR, "distributed", "centralized"])
-def test_a_learning_rate_decays_with_the_ordinary_rounds_done(method, data, tmp_path, monkeypatch):
+def test_a_cosine_is_over_all_of_a_methods_updates(method, data, tmp_path, monkeypatch):
     """Whether a round has one client, as in FedCorr's pre-processing, or all."""
     rates = []
     step = Optimizer.step
@@ -114,11 +116,33 @@ def test_a_learning_rate_decays_with_the_ordinary_rounds_done(method, data, tmp_
     monkeypatch.setattr(Optimizer, "step", noted)
     spec = spec_of(method, schedule={**SETTING["schedule"], "decay": "cosine"})
     rounds = rounds_of(spec, data, tmp_path, "loop").records.rounds
-    starts = [0.0, *(row["ordinary_rounds"] for row in rounds[:-1])]
-    expected = [0.05 * (1 + math.cos(math.pi * done / 8)) / 2 for done in starts]
+    done = [0.0, *(row["ordinary_rounds"] for row in rounds)]
+    expected = [0.05 * (1 + math.cos(math.pi * one / done[-1])) / 2 for one in done[:-1]]
     assert sorted(set(rates), reverse=True) == pytest.approx(expected)
     assert len(expected) == len(rounds) > 1
-    assert 7 <= rounds[-1]["ordinary_rounds"] <= 9
+
+
+@pytest.mark.parametrize(
+    ("method", "decays"), [(FEDCORR, [7, 13]), ("distributed", [3]), ("centralized", [3])]
+)
+def test_a_step_of_the_decay_counts_rounds_and_parts_of_them(
+    method, decays, data, tmp_path, monkeypatch
+):
+    """FedCorr's 12 rounds of one client are 4 of the ordinary three; others' have all clients."""
+    rates = {}
+    step = Optimizer.step
+
+    def noted(self, loss, learns=""):
+        rates[self.schedule.learning_rate] = federation.round + 1
+        step(self, loss, learns)
+
+    spec = spec_of(method, schedule={**SETTING["schedule"], "decay_every": 2})
+    federation, *sides = federation_of(spec, data, tmp_path, "loop")
+    monkeypatch.setattr(Optimizer, "step", noted)
+    simulate(federation, *sides, Checkpoint(tmp_path / "run.pt", {}, math.inf), str)
+    last = list(rates.values())
+    assert list(rates) == pytest.approx([0.05 / 10**n for n in range(len(rates))])
+    assert [one + 1 for one in last[: len(decays)]] == decays
 
 
 def test_fedcorr_writes_down_what_it_estimates(data, tmp_path):

@@ -45,9 +45,9 @@ def test_rounds_of_a_part_of_the_participants_add_up_to_ordinary_ones():
 )
 def test_the_learning_rate_decays(options, rates):
     plan = schedule(rounds=4, **options)
-    assert [plan.rate_after(done) for done in range(5)] == pytest.approx(rates)
-    # Between ordinary rounds, where a method has rounds of fewer clients.
-    assert rates[1] <= plan.rate_after(0.5) <= rates[0]
+    assert [plan.rate_after(done, done / 4) for done in range(5)] == pytest.approx(rates)
+    # Between two rounds, where a method has rounds of fewer clients.
+    assert rates[1] <= plan.rate_after(0.5, 0.125) <= rates[0]
 
 
 @pytest.mark.parametrize(

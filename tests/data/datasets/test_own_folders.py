@@ -113,8 +113,8 @@ def test_hidden_and_system_files_are_skipped_and_counted(tmp_path):
     assert found["classes"] == ["ant", "bee"]
     assert found["train_size"] + found["test_size"] == 8
     assert notes == [
-        "data: skipped 9 hidden or system files and folders, 1 files .heic, "
-        "1 files .txt, 1 files without a suffix"
+        "data: skipped 9 hidden or system files and folders, 1 file .heic, "
+        "1 file .txt, 1 file without a suffix"
     ]
     # Of files that have not changed, the notes are kept.
     assert read(tmp_path, "images(path='data', test_share=0.3)") == (found, notes)
@@ -190,7 +190,7 @@ def test_each_file_is_read_once_whatever_leads_to_it(tmp_path):
     found, notes = read(tmp_path, "images(path='data', test_share=0.3)")
     assert found["classes"] == ["ant", "bee"]
     assert found["train_size"] + found["test_size"] == 9
-    assert notes == ["data: skipped 8 links to what is read already, 1 files without a suffix"]
+    assert notes == ["data: skipped 8 links to what is read already, 1 file without a suffix"]
 
 
 def test_a_link_that_leads_nowhere_is_an_image_that_cannot_be_read(tmp_path):
@@ -253,7 +253,7 @@ def parquet(path, levels):
         (
             ["train-0.parquet", "test-0.parquet", "extra-0-of-1.parquet"],
             (4, 2),
-            "1 files .parquet",
+            "1 file .parquet",
         ),
     ],
 )

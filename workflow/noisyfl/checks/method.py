@@ -222,7 +222,7 @@ def hides_the_truth(method: Method, data: Results, folder: Path) -> str:
         ends.append(federation.weights)
     if not all(torch.equal(value, ends[1][name]) for name, value in ends[0].items()):
         raise Failed(
-            "its model is another one if the true labels are: read `client.labels` or "
+            "its model differs if the true labels do: read `client.labels` or "
             "`client.given`, or declare `needs_truth` (or `needs_level`)"
         )
     return "the same model with other true labels"

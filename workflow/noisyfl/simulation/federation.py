@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import torch
@@ -78,10 +79,17 @@ class Federation:
         self.records = Records()
         self.answers: dict[Network, Outputs] = {}
 
-    def begin_round(self, round: int) -> None:
-        """Set the number and the learning rate of a round, counted from 0."""
+    def begin_round(self, round: int, share: float) -> None:
+        """Set the number and the learning rate of a round.
+
+        Args:
+            round: counted from 0.
+            share: of the method's local updates that are done before it.
+        """
         self.round = round
-        rate = self._planned.rate_after(self.records.counted / self.participants)
+        work = [0.0, *(row["ordinary_rounds"] for row in self.records.rounds)]
+        rounds = sum(min(1.0, after - before) for before, after in pairwise(work))
+        rate = self._planned.rate_after(rounds, share)
         for part in (self, self.executor):
             part.schedule = part.schedule.model_copy(update={"learning_rate": rate})
 

@@ -47,7 +47,7 @@ def check_memory(given: Any, by_sample: Collection[str], samples: int) -> None:
 
 
 def whole_number(given: Any, hook: str) -> int:
-    """What a hook has returned, as an int; :class:`BadInput` unless it is whole and at least 1."""
+    """What a hook has returned, as an int; :class:`BadInput` unless it is an integer from 1 on."""
     if not hasattr(given, "__index__") or operator.index(given) < 1:
         raise BadInput(f"{hook}: got {given!r}, expected a whole number from 1 on")
     return operator.index(given)

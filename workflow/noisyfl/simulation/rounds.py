@@ -84,14 +84,14 @@ def simulate(
     start, line = checkpoint.restore(federation)
     log(line)
     report(start, total, None, None)
-    left = sum(server.counted_updates(round, federation) for round in range(start, total))
+    updates = [server.counted_updates(round, federation) for round in range(total)]
+    left, whole = sum(updates[start:]), max(1, sum(updates))
     spent = 0
     begun = time.perf_counter()
     for round in range(start, total):
+        work = partial(_round, federation, server, client, round, total, 1 - left / whole)
         with checkpoint.guard(round, federation):
-            finite, evaluation, counted = retry_in_smaller_groups(
-                federation, partial(_round, federation, server, client, round, total)
-            )
+            finite, evaluation, counted = retry_in_smaller_groups(federation, work)
         left, spent = left - counted, spent + counted
         elapsed = time.perf_counter() - begun
         seconds_left = left * elapsed / max(spent, 1)
@@ -152,16 +152,26 @@ def _client(number: Any, federation: Federation) -> Client:
 
 
 def _round(
-    federation: Federation, server: ServerSide, client: ClientSide, round: int, total: int
+    federation: Federation,
+    server: ServerSide,
+    client: ClientSide,
+    round: int,
+    total: int,
+    share: float,
 ) -> tuple[bool, Mapping[str, Any], int]:
     """Run one round.
+
+    Args:
+        round: counted from 0.
+        total: how many rounds there are.
+        share: of the method's local updates that are done before the round.
 
     Returns:
         Whether the global model is finite, the results of the evaluation, and the number of local
         updates that the round counts for.
     """
     begun = time.perf_counter()
-    federation.begin_round(round)
+    federation.begin_round(round, share)
     stage = server.stage(round, federation)
     if not isinstance(stage, str):
         raise BadInput(f"stage: got {stage!r}, expected a text")

@@ -12,11 +12,7 @@ from noisyfl.core.rounding import round_down
 
 
 class Schedule(Component):
-    """Rounds, participation and the local optimizer, which is new in every round.
-
-    Rounds that count here are ordinary ones, as long as their local updates: where a round of a
-    method has one client instead of the ordinary five, it counts as a fifth.
-    """
+    """Rounds, participation and the local optimizer, which is new in every round."""
 
     rounds: int = option(doc="number of ordinary rounds", at_least=1)
     participation: float = option(
@@ -36,12 +32,13 @@ class Schedule(Component):
     decay: Literal["steps", "cosine"] = option(
         "steps",
         doc="of the learning rate; steps: as decay_every says; cosine: along half a cosine, to 0 "
-        "after all rounds",
+        "after all of the method's local updates",
         added_later=True,
     )
     decay_every: int | None = option(
         None,
-        doc="rounds after which the learning rate is multiplied by decay_factor; null: never",
+        doc="rounds of the method after which the learning rate is multiplied by decay_factor; one "
+        "with fewer clients than ordinarily counts for its share; null: never",
         at_least=1,
     )
     decay_factor: float = option(0.1, doc="see decay_every", above=0, below=1, added_later=True)
@@ -95,14 +92,15 @@ class Schedule(Component):
                 "decay_factor",
             )
 
-    def rate_after(self, ordinary_rounds: float) -> float:
-        """The learning rate once so many ordinary rounds' local updates are done."""
+    def rate_after(self, rounds: float, share: float) -> float:
+        """The learning rate after so many rounds of the method, which are this share of its local
+        updates.
+        """
         if self.decay == "cosine":
-            done = min(ordinary_rounds / self.rounds, 1)
-            return self.learning_rate * (1 + math.cos(math.pi * done)) / 2
+            return self.learning_rate * (1 + math.cos(math.pi * share)) / 2
         if self.decay_every is None:
             return self.learning_rate
-        times = round_down(ordinary_rounds / self.decay_every)
+        times = round_down(rounds / self.decay_every)
         return self.learning_rate / (1 / self.decay_factor) ** times
 
     def evaluations(self, ordinary_rounds: float) -> int:
