@@ -93,13 +93,32 @@ def test_clients_are_datasets_with_true_and_given_labels(trained):
         federation.client(4)
 
 
-def test_clients_have_the_accuracy_on_their_own_mixture_of_classes(trained):
+@pytest.fixture(scope="module")
+def tested(trained):
+    """A run's federation, its model, the test images, and which of them the model recognises."""
     folder, run = trained
     federation = noisyfl.load_partition(run.partition, folder / "results", folder)
     model = noisyfl.load_model(run.id, folder / "results")
+    pixels = torch.from_numpy(federation.test_part.images).permute(0, 3, 1, 2)
     with torch.no_grad():
-        pixels = torch.from_numpy(federation.test_part.images).permute(0, 3, 1, 2)
-        right = model(pixels).argmax(1).numpy() == federation.test_part.labels
+        guessed = model(pixels).argmax(1).numpy()
+    return federation, model, pixels, guessed == federation.test_part.labels
+
+
+def test_the_model_that_a_run_kept_predicts_as_recorded(trained, tested):
+    _, run = trained
+    _, model, pixels, right = tested
+    assert right.mean() == pytest.approx(run.rounds["test_accuracy"].iloc[-1])
+    for wrong in (pixels / 255, pixels.permute(0, 2, 3, 1)):
+        with pytest.raises(
+            BadInput, match=r"images: got .*, expected uint8 \[n, 1, height, width\]"
+        ):
+            model(wrong)
+
+
+def test_clients_have_the_accuracy_on_their_own_mixture_of_classes(trained, tested):
+    folder, run = trained
+    federation, _, _, right = tested
     frame = noisyfl.load_clients(run.id, folder / "results")
     assert list(frame) == ["client", "samples", "noise_level", "imbalance", "accuracy"]
     for number, one in enumerate(federation.partition.clients):
@@ -107,22 +126,6 @@ def test_clients_have_the_accuracy_on_their_own_mixture_of_classes(trained):
         weights = (shares / np.bincount(federation.test_part.labels))[federation.test_part.labels]
         assert frame["accuracy"][number] == pytest.approx(100 * weights @ right)
         assert frame["noise_level"][number] == pytest.approx(100 * federation.noise[number])
-
-
-def test_the_model_that_a_run_kept_predicts_as_recorded(trained):
-    folder, run = trained
-    federation = noisyfl.load_partition(run.partition, folder / "results", folder)
-    model = noisyfl.load_model(run.id, folder / "results")
-    with torch.no_grad():
-        pixels = torch.from_numpy(federation.test_part.images).permute(0, 3, 1, 2)
-        guessed = model(pixels).argmax(1).numpy()
-    accuracy = (guessed == federation.test_part.labels).mean()
-    assert accuracy == pytest.approx(run.rounds["test_accuracy"].iloc[-1])
-    for wrong in (pixels / 255, pixels.permute(0, 2, 3, 1)):
-        with pytest.raises(
-            BadInput, match=r"images: got .*, expected uint8 \[n, 1, height, width\]"
-        ):
-            model(wrong)
 
 
 def test_methods_have_their_options():
