@@ -61,7 +61,7 @@ def test_variants_are_options_by_name_and_explicit_options_win():
     [
         ("aple(sugar=1)", "here: no fruit is called 'aple'; did you mean 'apple'?"),
         ("apple(sugar=1, seed=2)", "here.apple: unknown option 'seed'; did you mean 'seeds'?"),
-        ("apple", "here.apple.sugar: Field required"),
+        ("apple", "here.apple.sugar: Field required (grams)"),
         ("apple(sugar=0)", "here.apple.sugar: Input should be greater than 0 (got 0)"),
         (
             {"name": "apple", "sugar": float("nan")},

@@ -174,7 +174,12 @@ def bad_input(
     if one["type"] == "extra_forbidden":
         return BadInput(unknown(path[-1], cls.keys(), cls.key_word), *path[:-1])
     if one["type"] == "missing":
-        return BadInput(one["msg"], *path)
+        field = cls.keys().get(str(path[-1])) if len(path) == 1 else None
+        if field is None or not field.description:
+            return BadInput(one["msg"], *path)
+        values = " or ".join(map(repr, choices_of(field) or ()))
+        meaning = f"{field.description}: {values}" if values else field.description
+        return BadInput(f"{one['msg']} ({meaning})", *path)
     same = [p["msg"] for p in problems if _locate(p, raw, cls)[0] == path]
     message = " or ".join([same[0], *(m.removeprefix("Input should be ") for m in same[1:])])
     context = one.get("ctx", {})
