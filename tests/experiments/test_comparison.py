@@ -5,6 +5,7 @@ import pytest
 import own_sets
 import own_vectors
 from checked_plan import checked_plan
+from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput
 from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data.own_files import OwnFiles
@@ -188,7 +189,7 @@ def test_files_of_others_are_not_overwritten(own, tmp_path):
         write_scale(wanted, path, places)
 
 
-def test_values_are_chosen_on_the_validation_part_and_reported_on_the_test_part(own):
+def test_values_are_chosen_on_the_validation_part_and_reported_on_the_test_part(own, tmp_path):
     wanted = read_comparison(["fedavg", "fedprox(mu=[0.1, 1, 2])"], {}, own, seeds=2)
     first = wanted.on_validation()
     assert [row.name for row in first.rows] == [row.name for row in wanted.rows[1:]]
@@ -200,6 +201,12 @@ def test_values_are_chosen_on_the_validation_part_and_reported_on_the_test_part(
         ("fedprox(mu=1)", "chosen from 3"),
     ]
     assert set(last.runs) < set(wanted.runs)
+    _, experiment = write_scale(
+        last, tmp_path / "mine.yaml", Places(tmp_path, tmp_path), keep_models=True
+    )
+    (table,) = read_yaml(experiment)["tables"].values()
+    assert table["note"] == "fedprox(mu=1): chosen from 3 on the validation part"
+    assert load_config(tmp_path / "mine.yaml").keep_models
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def compare(
             raise RuntimeError("\n".join(failures))
         wanted = wanted.choose(worth_of(frames[0]))
     if save is not None:
-        write_scale(wanted, Path(save), places)
+        write_scale(wanted, Path(save), places, keep_models)
     frames.insert(0, train_comparison(wanted, places, note, keep_models=keep_models))
     if figure is not None:
         draw_comparison(wanted, places, Path(figure))

@@ -75,7 +75,7 @@ def print_comparison(
 
     def say_saved() -> None:
         if save is not None:
-            written = write_scale(wanted, save, places)
+            written = write_scale(wanted, save, places, keep_models)
             files = " and ".join(map(str, written))
             outside = "" if Path("Snakefile").exists() else ' -s "$(noisyfl where)/Snakefile"'
             print(f"wrote {files}: snakemake{outside} --cores all --configfile={save}")

@@ -75,7 +75,9 @@ def curves_of(wanted: MethodComparison, there: Container[str]) -> FigureDescript
     )
 
 
-def write_scale(wanted: MethodComparison, path: Path, places: Places) -> list[Path]:
+def write_scale(
+    wanted: MethodComparison, path: Path, places: Places, keep_models: bool = False
+) -> list[Path]:
     """Write the scale and the experiment of which Snakemake makes the same table and figure.
 
     Args:
@@ -93,18 +95,16 @@ def write_scale(wanted: MethodComparison, path: Path, places: Places) -> list[Pa
         "results": str(places.results.root),
         "data": {"folder": [str(root) for root in places.folders], "download": places.download},
         "device": places.device,
+        **({"keep_models": True} if keep_models else {}),
     }
+    chosen = [f"{row.name}: {row.note} on the validation part" for row in wanted.rows if row.note]
     experiment = {
         "title": "Comparison",
         "settings": {"compared": wanted.setting},
         "tables": {
             "methods": {
                 "title": "Test accuracy, mean of the last ten evaluations",
-                "note": "; ".join(
-                    f"{row.name}: {row.note} on the validation part"
-                    for row in wanted.rows
-                    if row.note
-                ),
+                **({"note": "; ".join(chosen)} if chosen else {}),
                 "setting": "compared",
                 "trials": wanted.seeds,
                 "statistic": "mean_last_10",
