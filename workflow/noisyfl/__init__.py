@@ -15,11 +15,14 @@ try:
 except PackageNotFoundError:  # a clone's folder on PYTHONPATH, as in the images
     __version__ = "0+unknown"
 
+_LOADING = (
+    *("load_cells", "load_clients", "load_methods", "load_model"),
+    *("load_partition", "load_run", "load_table", "plan"),
+)
+
 _HOMES = {
     **dict.fromkeys(("audit", "compare", "train"), "noisyfl.notebook"),
-    **dict.fromkeys(("load_cells", "load_clients", "load_methods"), "noisyfl.loading"),
-    "load_model": "noisyfl.loading",
-    **dict.fromkeys(("load_partition", "load_run", "load_table", "plan"), "noisyfl.loading"),
+    **dict.fromkeys(_LOADING, "noisyfl.loading"),
     "significance": "noisyfl.analysis.compared",
 }
 """The module of each function that a notebook calls."""

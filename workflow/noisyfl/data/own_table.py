@@ -17,7 +17,6 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
@@ -25,22 +24,22 @@ from noisyfl.core.artifacts import METADATA_KEY
 from noisyfl.core.options import BadInput, did_you_mean
 from noisyfl.core.text import reason
 from noisyfl.data.datasets.images import RawImage
+from noisyfl.data.own_columns import (
+    MOST_GB,
+    MOST_ROWS,
+    Check,
+    Column,
+    NoTexts,
+    check_finite,
+    check_images,
+    check_labels,
+    check_numbers,
+    check_rows,
+    check_texts,
+    column_numbers,
+    has_lists,
+)
 from noisyfl.data.pickled_arrays import array_of, load_pt, unpickled
-
-MOST_GB = 16
-"""Gigabytes of all pixels, at most; a run has them in memory."""
-
-MOST_ROWS = 20_000_000
-
-LONGEST_NAME = 400
-"""Bytes of the longest name of a class in an array: a hundred characters."""
-
-CHANNELS = ((), (1,), (3,))
-
-Column: TypeAlias = "np.ndarray | pa.ChunkedArray"
-Check: TypeAlias = Callable[[tuple[int, ...], Any], None]
-"""Raises ValueError unless a column of this shape and type can be used; called before it is read,
-since a few bytes of a file can claim, or unpack to, more than fits into the memory."""
 
 Columns: TypeAlias = tuple[Sequence[str], Callable[[str, Check], Column]]
 """The names of a file's columns or arrays, and what checks and reads one of them."""
@@ -84,8 +83,6 @@ class OwnTable:
         """Raise :class:`BadInput` unless there is one column of a name."""
         if self._times[name] != 1:
             once = " once" if name in self.names else did_you_mean(name, self.names)
-            if self.path.suffix == ".csv" and len(self.names) == 1:
-                once += "; commas separate columns"
             raise BadInput(
                 f"{self.path} has {', '.join(self.names)}, expected {name!r}{once}", option
             )
@@ -104,7 +101,7 @@ class OwnTable:
         """
         self.check(name, option or self.option)
         with self._naming(f"{self.path}: {name!r} " if name else f"{self.path} ", option):
-            values = self._values(name, partial(_check_labels, count))
+            values = self._values(name, partial(check_labels, count))
             names = self.class_names(name)
             if not names or isinstance(values[0], str):
                 return values
@@ -119,8 +116,8 @@ class OwnTable:
         """
         if name not in self.names:
             return None
-        with suppress(_NoTexts), self._naming(f"{self.path}: {name!r} "):
-            return self._values(name, _check_texts)
+        with suppress(NoTexts), self._naming(f"{self.path}: {name!r} "):
+            return self._values(name, check_texts)
         return None
 
     def _values(self, name: str, check: Check) -> list[Any]:
@@ -139,7 +136,7 @@ class OwnTable:
             return [self.path.parent / path for path in paths]
         self.check(name, "image")
         with self._naming(f"{self.path}: {name!r} ", "image"):
-            column = self._read(name, _check_images)
+            column = self._read(name, check_images)
             if isinstance(column, np.ndarray):
                 return list(column)
             found: list[RawImage] = []
@@ -170,9 +167,9 @@ class OwnTable:
         parts: list[np.ndarray] = []
         for name in names:
             with self._naming(f"{self.path}: {name!r} ", "features"):
-                column = self._read(name, partial(_check_numbers, len(names) == 1))
-                numbers = _numbers(column)
-                _check_values(numbers)
+                column = self._read(name, partial(check_numbers, len(names) == 1))
+                numbers = column_numbers(column)
+                check_finite(numbers)
                 if parts and len(numbers) != len(parts[0]):
                     raise ValueError(f"has {len(numbers):,} rows, {names[0]!r} {len(parts[0]):,}")
                 parts.append(numbers)
@@ -229,7 +226,7 @@ class OwnTable:
             # With threads, Arrow aborts a process that ends soon after it.
             alone = csv.ReadOptions(use_threads=False)
             table = csv.read_csv(content, alone, lines, options)
-        _check_rows(table.num_rows)
+        check_rows(table.num_rows)
         self.count = table.num_rows
 
         def read(name: str, check: Check) -> Column:
@@ -242,10 +239,10 @@ class OwnTable:
     def _parquet(self) -> Columns:
         file = pq.ParquetFile(self.path)
         schema, rows = file.schema_arrow, file.metadata.num_rows
-        _check_rows(rows)
+        check_rows(rows)
         self._metadata = schema.metadata or {}
         self.count = rows
-        self.lists = [field.name for field in schema if _is_list(field.type)]
+        self.lists = [field.name for field in schema if has_lists(field.type)]
 
         def read(name: str, check: Check) -> Column:
             check((rows,), schema.field(name).type)
@@ -301,122 +298,3 @@ def _stored(file: IO[bytes], check: Check) -> np.ndarray:
         raise ValueError(f"is {dtype} {shape}, expected at most {MOST_GB} GB, {MOST_ROWS:,} rows")
     file.seek(0)
     return np.lib.format.read_array(file, allow_pickle=False)
-
-
-def _check_rows(rows: int) -> None:
-    if not 0 < rows <= MOST_ROWS:
-        raise ValueError(f"it has {rows:,} rows, expected 1 to {MOST_ROWS:,}")
-
-
-def _check_labels(count: int | None, shape: tuple[int, ...], kind: Any) -> None:
-    """A :data:`Check` of numbers or names: so many of them, or as many as there are."""
-    if isinstance(kind, pa.DataType):
-        if pa.types.is_binary(kind):
-            raise ValueError("holds bytes that are not text in UTF-8")
-        fits = _is_text(kind) or pa.types.is_integer(_of_values(kind))
-    else:
-        fits = kind.kind in "iuU" and kind.itemsize <= LONGEST_NAME
-    rows = count or max(shape[:1], default=0)
-    if shape not in ((rows,), (rows, 1)) or not fits or not rows:
-        raise ValueError(
-            f"holds {kind} {shape}, expected whole numbers or names, one for each of {rows:,} rows"
-        )
-
-
-class _NoTexts(BadInput):
-    """A column does not hold texts."""
-
-
-def _check_texts(shape: tuple[int, ...], kind: Any) -> None:
-    """A :data:`Check` of texts."""
-    texts = _is_text(kind) if isinstance(kind, pa.DataType) else kind.kind == "U"
-    if not texts or len(shape) != 1:
-        raise _NoTexts(f"holds {kind} {shape}, expected texts")
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(is_kind(_of_values(kind)) for is_kind in kinds)
-
-
-def _of_values(kind: pa.DataType) -> pa.DataType:
-    """The type of a column's values, which categories (of pandas) name by number."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _check_images(shape: tuple[int, ...], kind: Any) -> None:
-    """A :data:`Check` of pixels; of a column of encoded images there is nothing to be checked."""
-    fits = kind == np.uint8 and len(shape) >= 3 and shape[3:] in CHANNELS and 0 not in shape
-    if not fits and not isinstance(kind, pa.DataType):
-        raise ValueError(
-            f"is {kind} {shape}, expected uint8 [n, height, width] or with 1 or 3 channels behind"
-        )
-
-
-def _check_numbers(alone: bool, shape: tuple[int, ...], kind: Any) -> None:
-    """A :data:`Check` of numbers; a column that is alone may have a vector in each row."""
-    most = MOST_GB * 1e9 / 4
-    if isinstance(kind, pa.DataType):
-        inner = kind.value_type if alone and _is_list(kind) else kind
-        fits = any(
-            is_kind(inner)
-            for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-        )
-        if _is_text(kind):
-            return  # whose first value that is no number is shown
-        if _is_list(kind) and not alone:
-            raise ValueError("has lists, expected to be the only one of `features`")
-    else:
-        fits = kind.kind in "iufb" and len(shape) in (1, 1 + alone)
-    if not fits or 0 in shape or math.prod(shape) > most:
-        raise ValueError(
-            f"holds {kind} {shape}, expected numbers, at most {MOST_GB} GB of them"
-            + (", or a vector in each row" if alone else "")
-        )
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(is_kind(kind) for is_kind in kinds)
-
-
-def _numbers(column: Column) -> np.ndarray:
-    """The numbers of a column, [rows], or of its vectors, [rows, features]; NaN where one lacks."""
-    if isinstance(column, np.ndarray):
-        return column
-    if _is_text(column.type):
-        values = column.to_pylist()
-        row = next((n for n, value in enumerate(values) if not _is_number(value)), 0)
-        raise ValueError(
-            f"has the text {values[row]!r} in row {row}, expected a number: make a 0/1 column per "
-            "value of a text, or leave it out with `without`"
-        )
-    if not _is_list(column.type):
-        return np.asarray(column.to_numpy())
-    if column.null_count:
-        raise ValueError(f"is empty in row {column.is_null().to_pylist().index(True)}")
-    lengths = np.unique(pc.list_value_length(column).to_numpy())
-    if len(lengths) > 1 or not lengths[0]:
-        raise ValueError(
-            f"has vectors of {lengths[0]} to {lengths[-1]} numbers, expected one size, 1 or more"
-        )
-    return np.asarray(pc.list_flatten(column).to_pandas()).reshape(len(column), int(lengths[0]))
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return "_" not in value  # which Python allows between digits
-
-
-def _check_values(numbers: np.ndarray) -> None:
-    """Raise ValueError if a value is not finite as float32."""
-    with np.errstate(over="ignore"):
-        finite = np.isfinite(numbers.astype(np.float32))
-    if not finite.all():
-        place = np.argwhere(~finite)[0]
-        where = f"row {place[0]}" + (f", feature {place[1]}" if len(place) > 1 else "")
-        value = numbers[tuple(place)]
-        raise ValueError(f"has {value} in {where}, expected a number of float32")

@@ -175,9 +175,12 @@ class Checkpoint:
 
     def _check_storable(self, round: int, federation: Federation) -> None:
         """Raise :class:`BadInput` if a method keeps what a checkpoint cannot hold."""
-        kept = self._content(round, federation)
-        for name in ("state", "client_states"):
-            for path, leaf in tree_leaves_with_path(kept[name]):
+        kept = {
+            "state": federation.state,
+            "client_states": [client.state for client in federation.clients],
+        }
+        for name, states in kept.items():
+            for path, leaf in tree_leaves_with_path(states):
                 if not isinstance(leaf, STORABLE) or isinstance(leaf, np.generic):
                     raise BadInput(
                         f"{PLACES[name]}: got {type(leaf).__name__} at {keystr(path)} in round "

@@ -21,7 +21,7 @@ from noisyfl.data.datasets.images import (
     of_opened,
 )
 from noisyfl.data.datasets.requested import shortened
-from noisyfl.data.own_table import MOST_GB
+from noisyfl.data.own_columns import MOST_GB
 
 if TYPE_CHECKING:
     from PIL.Image import Image
