@@ -122,7 +122,7 @@ def specs(data: Path, results: Path) -> Iterator[tuple[str, str, dict[str, Any]]
     """The setting, the method and the spec of each run, in the order of their worth: all methods
     with the first seed come first.
     """
-    config = load_config(ROOT / "config" / "reduced.yaml")
+    config = load_config([ROOT / "config" / "reduced.yaml"])
     own = OwnFiles(data, results)
     make = RunSpecs(config.overlay, own, "reduced", "labels", {})
     for seed in SEEDS:

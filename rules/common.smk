@@ -53,7 +53,7 @@ try:
             if IN_A_JOB and not IMPORTED
             else PLAN_FILE.plan(logger.warning)
         ),
-        relpath(workflow.configfiles[0]) if workflow.configfiles else CONFIG_NAME,
+        shlex.join(map(relpath, workflow.configfiles)) or CONFIG_NAME,
         scale_words(workflow.configfiles, ON_COMMAND_LINE, workflow.main_snakefile),
         partial(PLAN_FILE.plan_with, say=logger.warning),
     )
@@ -156,7 +156,7 @@ def scale_options():
 def own_size():
     """The scale whose runs are at paper scale, as far as they exist."""
     here = {"results": CONFIG.results, "reproduced": CONFIG.reproduced}
-    return Scale(*read_plan(OWN_SIZE, logger.warning, **here))
+    return Scale(*read_plan([OWN_SIZE], logger.warning, **here))
 
 
 def paper_scale(names):

@@ -34,7 +34,7 @@ def main() -> None:
     """Print a line for each number of seeds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("config", type=Path)
-    scale = Scale(*read_plan(parser.parse_args().config, print))
+    scale = Scale(*read_plan([parser.parse_args().config], print))
     parts = scale.claimed
     ours = artifacts.Artifacts(
         {name: read_description(scale.text(part)) for name, part in parts.items()},

@@ -45,7 +45,7 @@ def kind(spec: Mapping[str, Any]) -> tuple[str, str, float | None] | None:
 
 def main(config: Path, folder: Path, queue: Path) -> None:
     """Write ``specs/`` and ``cpu_specs/`` into a folder, numbered by their order."""
-    _, plan = read_plan(config, results=Path("results"))
+    _, plan = read_plan([config], results=Path("results"))
     done = done_in(REPRODUCED, Results(Path("results")))
     found: dict[Any, str] = {}
     for table in tables_and_figures(plan, None).values():

@@ -265,7 +265,7 @@ def test_a_claim_about_curves(table, no_cells):
 @pytest.fixture(scope="module")
 def plan():
     papers = ["fedcni", "fedcorr", "fednoil", "fedrn", "rofl"]
-    paper = load_config(ROOT / "config" / "paper.yaml")
+    paper = load_config([ROOT / "config" / "paper.yaml"])
     config = paper.model_copy(update={"experiments": papers})
     return checked_plan(config, "paper.yaml")
 

@@ -121,7 +121,7 @@ def test_a_folder_that_may_not_be_written_is_told_in_a_line(scale, monkeypatch, 
 
 
 def test_a_file_in_the_place_of_a_folder_of_results_is_told_in_a_line(scale, tmp_path, capsys):
-    scales.write_specs("paper", tmp_path / "specs", tmp_path / scale)
+    scales.write_specs("paper", tmp_path / "specs", [tmp_path / scale])
     spec = next((tmp_path / "specs").glob("*.json"))
     (tmp_path / "results").mkdir(exist_ok=True)
     (tmp_path / "results" / "data").write_text("text")
@@ -150,7 +150,7 @@ def test_a_results_folder_without_runs_is_listed_in_no_line(tmp_path, capsys):
     ("place", "value"), [(("seed",), "nan"), (("surplus",), "inf"), (("method", "mu"), "nan")]
 )
 def test_a_spec_with_a_number_that_is_not_finite_is_not_trained(scale, tmp_path, place, value):
-    scales.write_specs("paper", tmp_path / "specs", tmp_path / scale)
+    scales.write_specs("paper", tmp_path / "specs", [tmp_path / scale])
     spec = json.loads(next((tmp_path / "specs").glob("*.json")).read_text())
     *outer, last = place
     (spec[outer[0]] if outer else spec)[last] = float(value)

@@ -43,7 +43,7 @@ def scale(tmp_path, monkeypatch):
 
 
 def plan_of(scale):
-    return read_plan(scale)[1]
+    return read_plan([scale])[1]
 
 
 def trained(scale):
@@ -125,7 +125,7 @@ def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):
     made = json.loads(Results(results).run(cell[0]).provenance.read_text())
     assert made["source_digest"] == source_digest()
     rounds = Results(results).run(cell[0]).rounds.read_bytes()
-    scales.archive_runs(scale, results, commit="c0ffee")
+    scales.archive_runs([scale], results, commit="c0ffee")
     kept = scales.REPRODUCED.run(cell[0])
     assert not (results / "runs" / cell[0]).exists()
     assert kept.rounds.read_bytes() == rounds
@@ -224,7 +224,7 @@ def test_runs_of_other_sources_are_archived_only_with_their_commit(scale, monkey
     path = next((results / "runs").glob("*/provenance.json"))
     write_provenance(path, {**json.loads(path.read_text()), "source_digest": "0" * 64})
     with pytest.raises(BadInput, match=r"trained by other sources \(000000000000\) than these"):
-        scales.archive_runs(scale, results, commit=None)
+        scales.archive_runs([scale], results, commit=None)
     assert path.exists()
 
 

@@ -27,7 +27,7 @@ def measured(scale, name, setting, trial=0):
     """What a trial of each method reached in a table's column, by the name of its row, as far as
     its run is tracked.
     """
-    _, plan = read_plan(ROOT / "config" / f"{scale}.yaml")
+    _, plan = read_plan([ROOT / "config" / f"{scale}.yaml"])
     table = plan.tables[name]
     column = [column.name for column in table.columns].index(setting)
     runs = {row.name: line[column][trial] for row, line in zip(table.rows, table.runs, strict=True)}

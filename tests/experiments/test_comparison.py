@@ -124,7 +124,7 @@ def test_snakemake_makes_the_same_runs_of_the_files_that_are_written(
     places = Places(tmp_path / "results", [tmp_path / "data"], device="cpu")
     scale, experiment = write_scale(wanted, tmp_path / "mine.yaml", places)
     assert experiment == tmp_path / "mine" / "mine.yaml"
-    plan = checked_plan(load_config(scale), str(scale))
+    plan = checked_plan(load_config([scale]), str(scale))
     assert plan.runs == wanted.runs
     (table,) = plan.tables.values()
     assert [row.name for row in table.rows] == [row.name for row in wanted.rows]
@@ -180,7 +180,7 @@ def test_files_of_others_are_not_overwritten(own, tmp_path):
     wanted = read_comparison(["fedavg"], {}, own, seeds=1)
     written = write_scale(wanted, path, places)
     assert write_scale(wanted, path, places) == written
-    assert load_config(path).results == tmp_path / "results"
+    assert load_config([path]).results == tmp_path / "results"
     path.unlink()
     with pytest.raises(BadInput, match=r"mine/mine\.yaml: it exists, and was not written by"):
         write_scale(wanted, path, places)
@@ -206,7 +206,7 @@ def test_values_are_chosen_on_the_validation_part_and_reported_on_the_test_part(
     )
     (table,) = read_yaml(experiment)["tables"].values()
     assert table["note"] == "fedprox(mu=1): chosen from 3 on the validation part"
-    assert load_config(tmp_path / "mine.yaml").keep_models
+    assert load_config([tmp_path / "mine.yaml"]).keep_models
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_plan_is_of_what_the_scale_makes_unless_a_target_is_named(plan):
 @pytest.mark.slow
 def test_what_a_claim_needs():
     """FedCorr's Figure 3 is one run, and claim 10 is about nothing else."""
-    plan = read_plan(ROOT / "config" / "reduced.yaml")[1]
+    plan = read_plan([ROOT / "config" / "reduced.yaml"])[1]
     found, out_of_reach = runs_by_claim(plan, None)
     assert found["fedcorr-10"] == list(plan.figures["fedcorr/figure3"].runs)
     assert [len(runs) for runs in found.values()] == sorted(map(len, found.values()))

@@ -203,10 +203,10 @@ def test_a_mistake_in_a_scale_names_file_key_value_and_expectation(tmp_path, con
 
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(BadInput, match=r"nothing\.yaml: there is no such file"):
-        load_config(tmp_path / "nothing.yaml")
+        load_config([tmp_path / "nothing.yaml"])
     (tmp_path / "list.yaml").write_text("- 1")
     with pytest.raises(BadInput, match="got list, expected keys and values"):
-        load_config(tmp_path / "list.yaml")
+        load_config([tmp_path / "list.yaml"])
 
 
 def test_a_key_that_stands_twice_is_refused(tmp_path):
@@ -263,7 +263,7 @@ def test_merge_changes_options_or_replaces_components():
 
 
 def test_quick_overview_and_table_2_share_runs():
-    config = load_config(ROOT / "config" / "config.yaml")
+    config = load_config([ROOT / "config" / "config.yaml"])
     config = config.model_copy(update={"experiments": ["fedcorr", "overview"], "targets": None})
     made = checked_plan(config, "config")
     shared = set(made.tables["fedcorr/table2"].run_ids()) & set(

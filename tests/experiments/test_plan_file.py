@@ -31,7 +31,7 @@ from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
 from pathlib import Path
 
-config = load_config(Path(sys.argv[1]))
+config = load_config([Path(sys.argv[1])])
 scale = Scale(config, PlanFile(config, "x").plan(sys.exit))
 run = next(iter(scale.plan.runs))
 print(scale.estimate(run).seconds, scale.plan.facts[run].words, scale.targets())

@@ -138,7 +138,7 @@ def test_the_command_counts_a_target(place, tmp_path, monkeypatch, capsys):
     done(place, place.krum[0])
 
     def printed(target):
-        scales.print_progress(config, target, place.results.root, "auto", None)
+        scales.print_progress([config], target, place.results.root, "auto", None)
         lines = capsys.readouterr().out.splitlines()
         return [line.split()[:3] for line in lines[3 : lines.index("", 3)]]
 
@@ -154,7 +154,7 @@ def test_the_command_for_a_failed_run_has_the_scales_file(place, tmp_path, monke
     monkeypatch.setattr(scale, "REPRODUCED", Results(tmp_path / "reproduced"))
     config = scale_of(tmp_path)
     says(place, place.krum[0], "failed", error="e")
-    scales.print_progress(config, None, place.results.root, "auto", None)
+    scales.print_progress([config], None, place.results.root, "auto", None)
     said = capsys.readouterr().out.splitlines()[-1]
     provenance = place.results.run(place.krum[0]).provenance
     assert said.startswith(f"  again, alone: snakemake {provenance} --cores 1 --config results=")
@@ -172,7 +172,7 @@ def test_a_scale_that_takes_no_tracked_runs_does_not_count_them(
         done(SimpleNamespace(plan=place.plan, results=tracked), run)
 
     def counted():
-        scales.print_progress(config, "paper_two", place.results.root, "auto", None)
+        scales.print_progress([config], "paper_two", place.results.root, "auto", None)
         print_plan(config, place.results.root, target="paper_two")
         lines = capsys.readouterr().out.splitlines()
         progress, plan = (line.split() for line in lines if line.startswith("paper_two"))
@@ -194,7 +194,7 @@ def test_following_ends_when_all_is_done(place, tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(scales.time, "sleep", wait)
     runs = len(left)
-    scales.print_progress(config, "paper_two", place.results.root, "auto", 3)
+    scales.print_progress([config], "paper_two", place.results.root, "auto", 3)
     assert not left
     assert capsys.readouterr().out.count("The scale") == 1 + runs
 
@@ -208,5 +208,5 @@ def test_a_figure_of_a_few_runs_is_a_target_too(tmp_path, capsys):
     plan = small_plan(tmp_path, paper)
     assert "paper_scores" not in runs_by_target(plan)
     config = scale_of(tmp_path)
-    scales.print_progress(config, "paper_scores", tmp_path / "results", "cpu", None)
+    scales.print_progress([config], "paper_scores", tmp_path / "results", "cpu", None)
     assert "\npaper_scores     1     0" in capsys.readouterr().out

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from snakemake.utils import update_config
 
 from noisyfl.core.artifacts import Results
 from noisyfl.core.checked_yaml import changes, read_yaml
@@ -42,10 +43,33 @@ def test_a_file_that_is_no_configuration_is_refused_in_a_line(tmp_path, text, wo
     path = tmp_path / "my.yaml"
     path.write_bytes(text)
     with pytest.raises(BadInput) as caught:
-        load_config(path)
+        load_config([path])
     assert str(caught.value).startswith(f"{path}{words}")
     assert len(str(caught.value)) < 1000
     assert "\n" not in str(caught.value)
+
+
+def test_later_files_of_a_configuration_override_earlier_ones_as_in_snakemake(tmp_path):
+    texts = [
+        {
+            **CONFIG,
+            "overlay": {"rows": {"paper/one": ["FedAvg"]}, "setting": {"schedule": {"rounds": 2}}},
+        },
+        {
+            "scale": "mine",
+            "overlay": {"rows": {"paper/two": ["Krum"]}, "setting": {"schedule": {"local_epochs": 3}}},
+        },
+        {"trials": 2, "targets": ["paper_one"]},
+    ]
+    files = [tmp_path / f"{number}.yaml" for number in range(len(texts))]
+    merged = {}
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(yaml.safe_dump(text))
+        update_config(merged, text)
+    assert load_config(files) == check_config(merged, "here")
+    files[1].write_text("scale: 1.5")
+    with pytest.raises(BadInput, match=r"0.yaml, .*1.yaml, .*2.yaml: scale: .*(got 1.5)"):
+        load_config(files)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +114,7 @@ def test_a_name_that_repeats_what_it_names_many_times_is_refused_at_once(tmp_pat
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     (tmp_path / "my.yaml").write_text("\n".join(lines))
     with pytest.raises(BadInput, match="got more than 200,000 values, expected fewer"):
-        load_config(tmp_path / "my.yaml")
+        load_config([tmp_path / "my.yaml"])
 
 
 @pytest.mark.parametrize(

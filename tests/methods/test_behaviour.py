@@ -18,7 +18,7 @@ from noisyfl.specs.build import build_method
 
 @pytest.fixture(scope="module")
 def plan():
-    config = load_config(ROOT / "config" / "config.yaml")
+    config = load_config([ROOT / "config" / "config.yaml"])
     return checked_plan(config, "quick")
 
 

@@ -337,7 +337,7 @@ def test_a_lead_of_the_same_runs_in_two_tables_is_told_once(tmp_path):
     "folder", sorted((ROOT / "reproduced" / "reasons").iterdir()), ids=lambda folder: folder.name
 )
 def test_every_reason_is_of_what_its_scale_can_print(folder):
-    _, plan = read_plan(ROOT / "config" / f"{folder.name}.yaml")
+    _, plan = read_plan([ROOT / "config" / f"{folder.name}.yaml"])
     papers, methods = read_reasons(folder.iterdir())
     common = plan.tables.get("grand/common")
     assert set(methods) <= ({row.name for row in common.rows} if common else set())

@@ -12,7 +12,7 @@ from noisyfl.specs.published import KEY, Published, read_published
 
 @cache
 def plan_of(experiment):
-    paper = load_config(ROOT / "config" / "paper.yaml")
+    paper = load_config([ROOT / "config" / "paper.yaml"])
     config = paper.model_copy(update={"experiments": [experiment]})
     return checked_plan(config, "config/paper.yaml")
 

@@ -141,7 +141,7 @@ def test_a_published_table_is_a_table_of_its_name(paper):
 
 
 def test_the_paper_scale_has_every_experiment_of_a_paper():
-    config = load_config(ROOT / "config" / "paper.yaml")
+    config = load_config([ROOT / "config" / "paper.yaml"])
     assert set(PAPERS) <= set(config.experiments)
 
 

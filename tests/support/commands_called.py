@@ -12,7 +12,7 @@ from noisyfl.commands import runs, scales
 def print_plan(config: Path, results: Path, **options: Any) -> None:
     """``noisyfl plan --device cpu``."""
     unset = {"target": None, "claims": False, "cheapest": None, "plugins": ()}
-    scales.print_plan(config, results, "cpu", **{**unset, **options})
+    scales.print_plan([config], results, "cpu", **{**unset, **options})
 
 
 def train_specs(specs: Sequence[Path], results: Path, data: Path | None = None, **options: Any):

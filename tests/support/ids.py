@@ -26,7 +26,7 @@ def scales() -> list[Path]:
 
 def runs_of(path: Path) -> dict[str, Any]:
     """The specs of a scale's runs, by their ids."""
-    return checked_plan(load_config(path), str(path)).runs
+    return checked_plan(load_config([path]), str(path)).runs
 
 
 def noted(runs: Iterable[str]) -> dict[str, Any]:

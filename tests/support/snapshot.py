@@ -34,7 +34,7 @@ def main(folder: Path, scales: list[str]) -> None:
     """Write the snapshot."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in sorted((ROOT / "config").glob("*.yaml")):
-        plan = checked_plan(load_config(path), path.name)
+        plan = checked_plan(load_config([path]), path.name)
         ids = [*plan.runs, *(identity(spec) for spec in plan.partitions.values())]
         (folder / f"ids_{path.stem}.txt").write_text("".join(f"{one}\n" for one in sorted(ids)))
     (folder / "messages.txt").write_text("".join(f"{line}\n" for line in messages()))

@@ -45,12 +45,15 @@ if TYPE_CHECKING:
 Folders = str | Path | Sequence[str | Path]
 """One folder, or several that are searched in turn."""
 
+ScaleName = str | Path | Sequence[str | Path]
+"""A scale's name, its file, or several files, of which later ones override earlier ones."""
 
-def plan(scale: str | Path, results: str | Path | None = None) -> Plan:
+
+def plan(scale: ScaleName, results: str | Path | None = None) -> Plan:
     """What a scale asks for: its tables and figures, and the spec of each run by id.
 
     Args:
-        scale: its name, or its file.
+        scale: its name, its file, or several files, of which later ones override earlier ones.
         results: the folder of all artifacts; None: as the scale's file says.
 
     Raises:
@@ -60,7 +63,7 @@ def plan(scale: str | Path, results: str | Path | None = None) -> Plan:
 
 
 def load_table(
-    name: str, scale: str | Path = "reduced", results: str | Path | None = None
+    name: str, scale: ScaleName = "reduced", results: str | Path | None = None
 ) -> pd.DataFrame:
     """A table of the existing runs, one row per table, row, column and run.
 
@@ -69,7 +72,7 @@ def load_table(
 
     Args:
         name: ``<experiment>/<table>``, such as ``fednoil/table1``.
-        scale: its name, or its file.
+        scale: its name, its file, or several files, of which later ones override earlier ones.
         results: the folder of all artifacts; None: as the scale's file says. Runs that it lacks are
             taken from the tracked ones.
 
@@ -85,11 +88,11 @@ def load_table(
     return _frame(finished, table)
 
 
-def load_cells(scale: str | Path = "reduced", results: str | Path | None = None) -> pd.DataFrame:
+def load_cells(scale: ScaleName = "reduced", results: str | Path | None = None) -> pd.DataFrame:
     """Every published number, with ours from existing runs: ``cells.csv`` as a frame.
 
     Args:
-        scale: its name, or its file.
+        scale: its name, its file, or several files, of which later ones override earlier ones.
         results: see :func:`load_table`.
     """
     finished = _finished(scale, results)
@@ -213,18 +216,19 @@ def folders_of(data: Folders) -> list[Path]:
     return folders
 
 
-def _finished(scale: str | Path, results: str | Path | None) -> Scale:
+def _finished(scale: ScaleName, results: str | Path | None) -> Scale:
     """A scale without what its tables lack."""
     return Scale(*_read(scale, results, train_missing=False))
 
 
 def _read(
-    scale: str | Path, results: str | Path | None, **changes: Any
+    scale: ScaleName, results: str | Path | None, **changes: Any
 ) -> tuple[Configuration, Plan]:
     """A scale, with results in a folder or, if it is None, where the scale's file says."""
     if results is not None:
         changes["results"] = Path(results)
-    return read_plan(named_scale(scale), **changes)
+    files = [scale] if isinstance(scale, str | Path) else scale
+    return read_plan([named_scale(file) for file in files], **changes)
 
 
 def _frame(scale: Scale, table: TableDescription) -> pd.DataFrame:

@@ -251,9 +251,9 @@ class LogHandler(LogHandlerBase):
 
 
 def _locked(scales: list[Scale]) -> str:
-    file = scales[0].file if scales else "config/config.yaml"
+    files = scales[0].files if scales else "config/config.yaml"
     return (
         f"{Path.cwd()} is locked: another Snakemake is running there, or was killed. "
-        f"`noisyfl progress --config {shlex.quote(file)}` shows its progress; if none is running, "
+        f"`noisyfl progress --config {files}` shows its progress; if none is running, "
         "the same command with `--unlock` unlocks the folder."
     )

@@ -357,7 +357,15 @@ def parser() -> argparse.ArgumentParser:
             help="a file with your own methods, models, ...; may be repeated",
         )
     for command in (plan, progress, specs, archive):
-        command.add_argument("--config", type=Path, default=CONFIG, help="the scale's file")
+        command.add_argument(
+            "--config",
+            type=Path,
+            nargs="+",
+            default=[CONFIG],
+            metavar="FILE",
+            help="the scale's file; of several, later ones override earlier ones, as with "
+            f"Snakemake's --configfile (default: {CONFIG})",
+        )
     of_a_scale = (plan, progress, archive)
     for command in (train, compare, audit, plan, progress, evaluate, selftest):
         default = "as the scale's file says" if command in of_a_scale else "auto"

@@ -33,7 +33,7 @@ LONGEST = 86_400.0
 
 
 def print_plan(
-    config: Path,
+    config: Sequence[Path],
     results: Path,
     device: str,
     *,
@@ -77,7 +77,7 @@ def print_plan(
 
 
 def print_progress(
-    config: Path,
+    config: Sequence[Path],
     target: str | None,
     results: Path,
     device: str,
@@ -96,7 +96,7 @@ def print_progress(
     layouts = layouts_of(scale)
     given = {} if load_config(config).results == results else {"results": str(results)}
     here = any(map(os.path.exists, FOUND))
-    options = scale_words([config], given, FOUND[0] if here else ROOT / FOUND[0])
+    options = scale_words(config, given, FOUND[0] if here else ROOT / FOUND[0])
     text = functools.partial(progress_text, plan, layouts, device, counted, options=options)
     print(text())
     done = done_in(*layouts)
@@ -117,7 +117,9 @@ def _say_what_is_not_trained(scale: Configuration, missing: bool) -> None:
         )
 
 
-def write_specs(target: str, folder: Path, config: Path, plugins: Sequence[str] = ()) -> None:
+def write_specs(
+    target: str, folder: Path, config: Sequence[Path], plugins: Sequence[str] = ()
+) -> None:
     """Write the canonical spec of every run that a target needs as <id>.json."""
     check_folder(folder, "FOLDER")
     _, plan = read_plan(config, plugins=plugins)
@@ -128,7 +130,7 @@ def write_specs(target: str, folder: Path, config: Path, plugins: Sequence[str] 
 
 
 def archive_runs(
-    config: Path, results: Path, commit: str | None, plugins: Sequence[str] = ()
+    config: Sequence[Path], results: Path, commit: str | None, plugins: Sequence[str] = ()
 ) -> None:
     """Move the finished runs of a scale to reproduced/, with the commit that trained them.
 

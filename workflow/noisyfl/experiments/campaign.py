@@ -122,7 +122,7 @@ class Campaign:
             return ", ".join(parts)
         time = f"{_rounded(hours[0])} to {_rounded(hours[1])} H100 hours"
         parts.append(time if hours[1] > 1 else "less than 1 H100 hour")
-        return f"{', '.join(parts)}; `noisyfl plan --config {self._scales[0].file}` lists them"
+        return f"{', '.join(parts)}; `noisyfl plan --config {self._scales[0].files}` lists them"
 
     def counts_text(self, counts: Mapping[str, int]) -> str:
         """The number of jobs of each rule, and of runs of each table, as of a dry run."""
@@ -303,7 +303,7 @@ class Campaign:
         many = f"{len(numbers):,} jobs" if len(numbers) > 1 else "1 job"
         lines = [f"{many} failed:", *map(self._failure, numbers[:MOST_FAILURES])]
         if len(numbers) > MOST_FAILURES:
-            command = f"noisyfl progress --config {self._scales[0].file}"
+            command = f"noisyfl progress --config {self._scales[0].files}"
             lines.append(f"and {len(numbers) - MOST_FAILURES:,} more: `{command}` lists them")
         return "\n".join(lines)
 

@@ -369,7 +369,7 @@ def _like(
         )
     name, table, column = found.groups()
     file = named_scale(scale, called("scale"))
-    config = load_config(file)
+    config = load_config([file])
     load_plugins(config.plugins)
     path = find(experiment_files(config), name, "experiment", called("like"))
     expansion = Expansion(config, own, str(file), name, path, [])

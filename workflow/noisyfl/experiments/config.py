@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -384,9 +384,28 @@ def check_config(config: Mapping[str, Any], where: str) -> Configuration:
         return as_model(dict(config), Configuration, where)
 
 
-def load_config(path: Path) -> Configuration:
-    """Read and check a scale's YAML file."""
-    return check_config(read_yaml(path), str(path))
+def load_config(files: Sequence[Path]) -> Configuration:
+    """Read and check a scale's YAML file; of several, later ones override earlier ones, as with
+    Snakemake's ``--configfile``.
+    """
+    config: dict[str, Any] = {}
+    for path in files:
+        _override(config, read_yaml(path))
+    return check_config(config, names_of(files))
+
+
+def names_of(files: Sequence[Path]) -> str:
+    """What error messages call a configuration, by its files."""
+    return ", ".join(map(str, files))
+
+
+def _override(config: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Override values, within mappings key by key."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and isinstance(config.get(key), dict):
+            _override(config[key], value)
+        else:
+            config[key] = value
 
 
 def experiment_files(config: Configuration) -> dict[str, Path]:

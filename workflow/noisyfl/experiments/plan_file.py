@@ -31,6 +31,7 @@ from noisyfl.experiments.config import (
     Overlay,
     experiment_files,
     load_config,
+    names_of,
     published_files,
 )
 from noisyfl.experiments.plan import Plan
@@ -59,7 +60,7 @@ def print_to_stderr(line: str) -> None:
 
 
 def read_plan(
-    file: Path,
+    files: Sequence[Path],
     say: Callable[[str], None] = print_to_stderr,
     plugins: Sequence[str] = (),
     **changes: Any,
@@ -67,18 +68,18 @@ def read_plan(
     """The configuration of a scale, and its plan, the same that Snakemake reads.
 
     Args:
-        file: the scale's.
+        files: the scale's, see :func:`~noisyfl.experiments.config.load_config`.
         say: takes a line for the user.
         plugins: files of plugins, beside those of the scale.
-        changes: values of the configuration that override the file's.
+        changes: values of the configuration that override the files'.
 
     Raises:
         BadInput: something is wrong with the scale or with what it makes.
     """
-    config = load_config(file)
+    config = load_config(files)
     every = [*dict.fromkeys([*config.plugins, *plugins])]
     config = config.model_copy(update={"plugins": every, **changes})
-    plan = PlanFile(config, str(file)).plan(say)
+    plan = PlanFile(config, names_of(files)).plan(say)
     plan.check_targets()
     return config, plan
 

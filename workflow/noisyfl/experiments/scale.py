@@ -37,7 +37,7 @@ class Scale:
     """What a configuration asks for, as files.
 
     Args:
-        file: of the configuration, as a person names it.
+        files: of the configuration, as a person names them on the command line.
         options: with which Snakemake takes the configuration, see
             :func:`noisyfl.runs.status.scale_words`.
         plan_with: returns another plan that has the run of an id, see
@@ -53,12 +53,12 @@ class Scale:
         self,
         config: Configuration,
         plan: Plan,
-        file: str = "",
+        files: str = "",
         options: Sequence[str] = (),
         plan_with: Callable[[str], Plan] | None = None,
     ) -> None:
         self.config = config
-        self.file = file
+        self.files = files
         self.options = options
         self.asked_parts: dict[str, Description] = {}
         self.asked_runs: dict[str, None] = {}
