@@ -1,5 +1,7 @@
 """What a component of a noisy partition gives back is checked before anything is made of it."""
 
+import random
+
 import numpy as np
 import pytest
 
@@ -69,6 +71,21 @@ SEQUENCES = ((IID, "_draw"), (SYMMETRIC, "flip"), (SYMMETRIC, "replace"))
 def test_what_does_not_fit_is_named(component, hook, gives, message, monkeypatch):
     monkeypatch.setattr(component, hook, lambda *given: gives)
     with pytest.raises(BadInput, match=message):
+        make()
+
+
+@pytest.mark.parametrize("draw", [random.random, np.random.rand, lambda: np.random.seed(1)])
+@pytest.mark.parametrize(("component", "hook"), [*SEQUENCES, (UNIFORM, "draw")])
+def test_numbers_that_no_trial_seeds_are_an_error(component, hook, draw, monkeypatch):
+    drawn = getattr(component, hook)
+
+    def drawing(*given):
+        draw()
+        return drawn(*given)
+
+    monkeypatch.setattr(component, hook, drawing)
+    words = "draws from the random numbers that Python's or NumPy's module shares"
+    with pytest.raises(BadInput, match=rf"{component.name}\.?.*: {words}"):
         make()
 
 

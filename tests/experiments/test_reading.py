@@ -57,7 +57,7 @@ def test_later_files_of_a_configuration_override_earlier_ones_as_in_snakemake(tm
         },
         {
             "scale": "mine",
-            "overlay": {"rows": {"paper/two": ["Krum"]}, "setting": {"schedule": {"local_epochs": 3}}},
+            "overlay": {"rows": {"paper/two": ["Krum"]}, "setting": {"model": "cnn"}},
         },
         {"trials": 2, "targets": ["paper_one"]},
     ]

@@ -2,6 +2,7 @@ import hashlib
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 import torchvision
@@ -302,3 +303,16 @@ def test_pretrained_weights_need_three_channels() -> None:
     build_model("resnet50", (64, 64, 1), 10, seed=0)
     with pytest.raises(BadInput, match="should be 'none' or 'imagenet'"):
         build_model("resnet50(pretrained='cifar')", (64, 64, 3), 10, seed=0)
+
+
+def test_initial_weights_that_no_trial_seeds_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    mlp = MODELS.get("mlp", "here")
+    build = mlp.build
+
+    def drawing(self: object, *given: object) -> nn.Module:
+        np.random.normal()
+        return build(self, *given)
+
+    monkeypatch.setattr(mlp, "build", drawing)
+    with pytest.raises(BadInput, match=r"model\.mlp\.build: draws .* expected from torch's gener"):
+        build_model("mlp", (1, 1, 30), 2, seed=1)

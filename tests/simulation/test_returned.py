@@ -139,6 +139,9 @@ WRONG = {
             means=[np.zeros(3)]
         )
     },
+    "round 1: draws from the random numbers that Python's or NumPy's module shares, which": {
+        "select": lambda self, round, federation: [int(np.random.randint(2))]
+    },
     "predictors: got list of 0, expected at least one Predictor": {
         "predictors": lambda self, federation: []
     },

@@ -10,8 +10,13 @@ the interruption.
 from __future__ import annotations
 
 import hashlib
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
+
+from noisyfl.core.options import BadInput
 
 
 def stream(seed: int, *name: str | int) -> np.random.Generator:
@@ -30,6 +35,29 @@ def stream(seed: int, *name: str | int) -> np.random.Generator:
 def torch_seed(seed: int, *name: str | int) -> int:
     """A 63-bit seed for torch's own generator, for what draws from that one, such as dropout."""
     return int(stream(seed, *name).integers(2**63))
+
+
+@contextmanager
+def only_streams(where: str, instead: str) -> Iterator[None]:
+    """Raise :class:`BadInput` if a plugin's code uses the generators that Python's and NumPy's
+    modules share: no trial's seed sets them, so each process would draw something else.
+
+    Args:
+        where: what the error message calls the code.
+        instead: what it should draw from.
+    """
+    before = _shared_states()
+    yield
+    if _shared_states() != before:
+        raise BadInput(
+            f"{where}: draws from the random numbers that Python's or NumPy's module shares, which "
+            f"no trial's seed sets, expected from {instead}"
+        )
+
+
+def _shared_states() -> tuple[object, ...]:
+    numpy_state = np.random.get_state(legacy=False)["state"]
+    return random.getstate(), numpy_state["pos"], numpy_state["key"].tobytes()
 
 
 def _key(name: tuple[str | int, ...]) -> tuple[int, ...]:

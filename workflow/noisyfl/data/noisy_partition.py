@@ -20,7 +20,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 from noisyfl.core.artifacts import DamagedArtifact, read_table, to_numpy, write_table
 from noisyfl.core.options import BadInput, within
 from noisyfl.core.plugins import facts_of, is_of_plugin, module_of, naming_the_line
-from noisyfl.core.randomness import stream
+from noisyfl.core.randomness import only_streams, stream
 from noisyfl.core.registry import split_component
 from noisyfl.core.typed import Typed
 from noisyfl.data.datasets.dataset import Dataset, dataset
@@ -233,13 +233,18 @@ def make(
             f"training part of {facts.name}"
         )
     dealt = labels[: facts.task_size]
-    rows = parts.partition.assign(dealt, len(facts.classes), stream(seed, "partition"), own)
-    levels = parts.level.draw(len(rows), stream(seed, "noise level"))
+    with only_streams(f"partition.{parts.partition.name}.assign", "`rng`"):
+        rows = parts.partition.assign(dealt, len(facts.classes), stream(seed, "partition"), own)
+    with only_streams(f"noise_level.{parts.level.name}.draw", "`rng`"):
+        levels = parts.level.draw(len(rows), stream(seed, "noise level"))
     check_levels(levels, len(rows), f"noise_level.{parts.level.name}.draw")
     unsplit = noise.whole or parts.level.before_split
     seen, noisy = ([np.arange(len(dealt))], levels[:1]) if unsplit else (rows, levels)
     context = Context(facts, seed, own, _accessor(images, seen))
-    with within("label_noise", noise.name):
+    with (
+        within("label_noise", noise.name),
+        only_streams("flip or replace", "`stream(context.seed, ...)`"),
+    ):
         before = [labels[part] for part in seen]
         flipped = noise.flip(before, noisy, context)
         check_flipped(flipped, before, len(facts.classes), "flip")

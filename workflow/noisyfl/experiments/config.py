@@ -391,12 +391,7 @@ def load_config(files: Sequence[Path]) -> Configuration:
     config: dict[str, Any] = {}
     for path in files:
         _override(config, read_yaml(path))
-    return check_config(config, names_of(files))
-
-
-def names_of(files: Sequence[Path]) -> str:
-    """What error messages call a configuration, by its files."""
-    return ", ".join(map(str, files))
+    return check_config(config, ", ".join(map(str, files)))
 
 
 def _override(config: dict[str, Any], values: Mapping[str, Any]) -> None:

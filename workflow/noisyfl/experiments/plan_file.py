@@ -31,7 +31,6 @@ from noisyfl.experiments.config import (
     Overlay,
     experiment_files,
     load_config,
-    names_of,
     published_files,
 )
 from noisyfl.experiments.plan import Plan
@@ -79,7 +78,7 @@ def read_plan(
     config = load_config(files)
     every = [*dict.fromkeys([*config.plugins, *plugins])]
     config = config.model_copy(update={"plugins": every, **changes})
-    plan = PlanFile(config, names_of(files)).plan(say)
+    plan = PlanFile(config, ", ".join(map(str, files))).plan(say)
     plan.check_targets()
     return config, plan
 

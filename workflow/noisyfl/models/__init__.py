@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from noisyfl.core.options import BadInput, within
-from noisyfl.core.randomness import torch_seed
+from noisyfl.core.randomness import only_streams, torch_seed
 from noisyfl.models import cnn, mlp, resnet  # noqa: F401  (where the models are registered)
 from noisyfl.models.model import CACHE_ONLY, MODELS, Model, Shape, WeightFiles
 
@@ -137,7 +137,10 @@ def build_model(
     model = MODELS.build(spec, "model")
     with within("model"):
         model.check(shape)
-    with torch.random.fork_rng(devices=[]):
+    with (
+        torch.random.fork_rng(devices=[]),
+        only_streams(f"model.{model.name}.build", "torch's generator"),
+    ):
         # Not torch.manual_seed, which reseeds every GPU as well.
         torch.default_generator.manual_seed(torch_seed(seed, "model", network))
         module = model.build(shape, classes)

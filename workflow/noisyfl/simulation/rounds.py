@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from noisyfl.core.options import BadInput, kind_of
+from noisyfl.core.randomness import only_streams
 from noisyfl.core.text import reason
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
@@ -90,7 +91,7 @@ def simulate(
     begun = time.perf_counter()
     for round in range(start, total):
         work = partial(_round, federation, server, client, round, total, 1 - left / whole)
-        with checkpoint.guard(round, federation):
+        with checkpoint.guard(round, federation), only_streams(f"round {round + 1}", STREAMS):
             finite, evaluation, counted = retry_in_smaller_groups(federation, work)
         left, spent = left - counted, spent + counted
         elapsed = time.perf_counter() - begun
@@ -109,6 +110,10 @@ def simulate(
             return "diverged"
         checkpoint.after_round(round + 1, federation)
     return "finished"
+
+
+STREAMS = "`turn.random_stream(purpose)` or `stream(federation.seed, purpose, ...)`"
+"""Where hooks draw random numbers from."""
 
 
 def retry_in_smaller_groups(federation: Federation, work: Callable[[], T]) -> T:
