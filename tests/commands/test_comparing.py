@@ -174,6 +174,11 @@ def test_a_value_is_chosen_on_the_validation_part(command):
     tested = frame[frame["split"] == "test"]
     assert set(tested["method"]) == {best, "fedavg"}
     assert len(validation) == 4
+    written = "gce(q=[0.01, 0.9])"
+    assert validation["given"].tolist() == [written] * 4
+    assert validation["gce.q"].tolist() == [0.01] * 2 + [0.9] * 2
+    for name, value in zip(tested["method"], tested["gce.q"], strict=True):
+        assert name == ("fedavg" if pd.isna(value) else f"gce(q={value})")
     assert f"chosen from 2 on the validation part: {best}" in said.out
     assert noisyfl.plan("mine.yaml").runs.keys() == set(tested["run"])
 

@@ -83,6 +83,8 @@ def test_a_list_in_the_schedule_is_a_row_for_each_value_of_every_method(own):
         *("fedprox(mu=1), learning_rate=0.01", "fedprox(mu=1), learning_rate=0.1"),
         *("fedprox(mu=2), learning_rate=0.01", "fedprox(mu=2), learning_rate=0.1"),
     ]
+    assert wanted.rows[0].swept == {"schedule.learning_rate": 0.01}
+    assert wanted.rows[-1].swept == {"schedule.learning_rate": 0.1, "fedprox.mu": 2}
     schedules = [spec["schedule"] for spec in wanted.runs.values()]
     assert [one["learning_rate"] for one in schedules] == [0.01, 0.1] * 3
     assert {one["momentum"] for one in schedules} == {0.0}

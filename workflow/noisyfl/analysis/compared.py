@@ -18,6 +18,8 @@ The frame's columns:
 ``recall``     share of the correct labels that it selected, the same mean
 ``seconds``    training time
 =============  ====================================================================================
+
+:func:`noisyfl.experiments.comparison_runs.train_comparison` adds columns of swept options.
 """
 
 from __future__ import annotations

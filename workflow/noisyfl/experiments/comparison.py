@@ -67,6 +67,7 @@ class ComparedRow:
         method: as an experiment's file has it.
         schedule: options of the schedule that are not the same for all rows, or not the default.
         sweep: the method as the user wrote it, if the row has one of several values of an option.
+        swept: these values, by ``<method>.<option>`` or ``schedule.<option>``.
         note: what else the table says of it.
     """
 
@@ -74,6 +75,7 @@ class ComparedRow:
     method: dict[str, Any]
     schedule: dict[str, Any] = field(default_factory=dict)
     sweep: str = ""
+    swept: dict[str, Any] = field(default_factory=dict)
     note: str = ""
 
 
@@ -333,16 +335,19 @@ def _sweep(
     rows = []
     for values in itertools.product(*several.values(), *swept.values()):
         chosen = [dict(part) for part in parts]
+        of_row = {}
         for (place, option), value in zip(several, values, strict=False):
             chosen[place][option] = value
+            of_row[f"{chosen[place]['name']}.{option}"] = value
         own = dict(zip(swept, values[len(several) :], strict=True))
+        of_row |= {f"schedule.{option}": value for option, value in own.items()}
         name = ", ".join(
             ["+".join(map(in_words, chosen)), *(f"{key}={value}" for key, value in own.items())]
         )
         if {**schedule, **own}.get("optimizer", "sgd") != "sgd":
             own = {**{key: FOR_ADAM[key] for key in FOR_ADAM if key not in schedule}, **own}
         method = chosen[0] if len(chosen) == 1 else {"parts": chosen}
-        rows.append(ComparedRow(name, method, own, text if several or swept else ""))
+        rows.append(ComparedRow(name, method, own, text if of_row else "", of_row))
     return rows
 
 

@@ -71,7 +71,9 @@ def train_comparison(
         keep_models: also save the final models; existing runs without one are trained once more.
 
     Returns:
-        The frame of the runs that there are; those that failed are missing.
+        The frame of the runs that there are; those that failed are missing. If options have
+        several values, the column ``given`` has the method as the user wrote it, and a column of
+        each such option the run's value.
 
     Raises:
         BadInput: the data or a noisy partition cannot be made.
@@ -102,7 +104,13 @@ def train_comparison(
             except DamagedArtifact as damage:
                 error = str(damage)
         show(frame(), job, error)
-    return frame()
+    trained = frame()
+    if not any(row.sweep for row in wanted.rows):
+        return trained
+    swept = [
+        {"method": row.name, "given": row.sweep or row.name, **row.swept} for row in wanted.rows
+    ]
+    return trained.merge(pd.DataFrame(swept), on="method")
 
 
 def draw_comparison(wanted: MethodComparison, places: Places, path: Path) -> None:
