@@ -14,10 +14,11 @@ from test_methods import diverge
 from made_up_trials import A, B, times, trials
 from noisyfl.analysis.own_size import own_size
 from noisyfl.analysis.runs import read_runs
+from noisyfl.analysis.summaries import OF_ACCURACY
 from noisyfl.claims.catalogue import CLAIMS
 from noisyfl.claims.findings import Case, Check, Finding
 from noisyfl.claims.judgement import Judgement, examine
-from noisyfl.claims.leads import leads
+from noisyfl.claims.leads import in_statistic, leads
 from noisyfl.claims.sources import published, read_rows
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
@@ -65,7 +66,8 @@ def with_labels(cells, apart=APART):
         row |= {**trials(row["ours"], apart.get(row["row"], A)), "ours_as_published": "False"}
         row["runs"] = f"{row['row']}{row['column']}"
         row |= {"ours_start": row["column"], "ours_method": row["method"]}
-        row |= {"ours_statistic": "best"}
+        row |= {"ours_statistic": "best", "ours_best": row["ours_values"]}
+        row |= dict.fromkeys(("ours_last", "ours_mean_last_10"), row["ours_values"])
     return pd.DataFrame(rows).to_csv(index=False)
 
 
@@ -145,6 +147,7 @@ def test_what_people_wrote_stands_under_its_heading(tmp_path):
     assert methods == {"FedAvg": [Why(guess="it forgets.")]}
     first = (tmp_path / "evidence.md").read_text()
     assert "| 0 | 0 | 1 | 0.80 |\n" in first
+    assert "| RoFL | -5.0 (0/0/1) | -5.0 (0/0/1) | -5.0 (0/0/1) | -5.0 (0/0/1) |\n" in first
     shown = "| *Rank correlation* | 0.80 (0.80 to 0.80) |"
     assert shown in (tmp_path / "evidence" / "rofl.md").read_text()
     # At a scale that has the paper-scale runs itself, their leads count once.
@@ -225,6 +228,20 @@ def test_each_papers_lead_over_fedavg_is_beside_ours(tmp_path):
         cells.write_text(with_labels(changed))
         (one,) = leads(read_rows(cells))
         assert one.verdict == verdict
+
+
+def test_a_lead_in_another_statistic_is_that_of_the_same_trials(tmp_path):
+    rows = list(csv.DictReader(io.StringIO(with_labels(CELLS))))
+    last = {"A": "90 91 92", "B": "80 80 80"}
+    for row in rows:
+        if row["ours"] and row["column"] == "pair":
+            row["ours_last"] = last.get(row["row"], row["ours_last"])
+    write_rows(tmp_path / "cells.csv", rows)
+    found = read_rows(tmp_path / "cells.csv")
+    (own,), (best,), (other,) = (leads(in_statistic(found, name)) for name in OF_ACCURACY)
+    assert (other.ours, other.seeds, other.statistic) == (own.ours, 3, "mean_last_10")
+    assert (best.ours, best.statistic, best.ours_starred) == (11.0, "last", False)
+    assert own.ours == leads(found)[0].ours
 
 
 def test_a_lead_is_shown_of_a_column_that_is_hardly_run_with_its_seeds_and_its_variant(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from noisyfl.analysis.frame import Rows, average_of_cells, cells_of, summaries, 
 from noisyfl.analysis.metrics import MEASURES, Metric
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import verdict_on_number
-from noisyfl.analysis.summaries import Summary, number
+from noisyfl.analysis.summaries import OF_ACCURACY, Summary, number
 from noisyfl.specs.descriptions import CellDescription, TableDescription
 from noisyfl.specs.published import Number
 
@@ -86,7 +86,8 @@ class Cell:
 
         Ours is ``mean``, ``std``, ``trials`` and ``starred``, with the ``values`` of its trials and
         their ``seeds``, or of the columns that it averages, by number; ``start`` names what the
-        runs start from, see :func:`noisyfl.analysis.runs.start_of`; ``difference`` and
+        runs start from, see :func:`noisyfl.analysis.runs.start_of`; ``values_best`` and such are
+        other statistics of the trials, by :data:`OF_ACCURACY`; ``difference`` and
         ``verdict`` say how it compares, and ``runs`` lists ids. Numbers are rounded to six
         decimals, which hides floating-point noise.
         """
@@ -100,7 +101,8 @@ class Cell:
             "starred": bool(ours and ours.starred),
             "seeds": " ".join(str(row["seed"] or row["trial"]) for row in counted),
             "start": counted[0]["start"] if counted else "",
-            "values": " ".join(str(round_number(row["value"])) for row in counted),
+            "values": _texts(row["value"] for row in counted),
+            **{f"values_{name}": _texts(row[name] for row in counted) for name in OF_ACCURACY},
             "difference": round_number(self.difference),
             "verdict": self.verdict,
             "runs": " ".join(self.runs),
@@ -156,6 +158,10 @@ def _shown(
                 shown[c] = Cell([{**line[c].facts, **one} for one in averaged or unknown])
         found.append(tuple(shown))
     return found
+
+
+def _texts(values: Iterable[float]) -> str:
+    return " ".join(str(round_number(value)) for value in values)
 
 
 def round_number(value: float | None) -> float | None:

@@ -15,6 +15,7 @@ from noisyfl.analysis.frame import LABELS, cells_of
 from noisyfl.analysis.metrics import ACCURACY
 from noisyfl.analysis.names import BASELINE
 from noisyfl.analysis.statistics import NOT_RUN, ORACLE
+from noisyfl.analysis.summaries import OF_ACCURACY
 from noisyfl.core.artifacts import replacing
 from noisyfl.specs.published import KEY, Published
 
@@ -23,6 +24,7 @@ OURS = {
     **{"ours_method": "our_method", "ours_statistic": "statistic"},
     **{"ours": "mean", "ours_std": "std", "ours_trials": "trials", "ours_starred": "starred"},
     **{"ours_seeds": "seeds", "ours_values": "values", "ours_start": "start"},
+    **{f"ours_{name}": f"values_{name}" for name in OF_ACCURACY},
     "ours_as_published": "as_published",
     "headroom": "headroom",
     **{name: name for name in ("difference", "verdict", "runs")},
@@ -38,7 +40,8 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
     except that shares are always in percent; ``ours_method`` names our method's parts,
     ``ours_statistic`` is how a run is summarized,
     ``ours_values`` are the trials that it averages, ``ours_seeds`` their seeds and ``ours_start``
-    what they start from.
+    what they start from; ``ours_best``, ``ours_last`` and ``ours_mean_last_10`` are other
+    statistics of these trials.
     ``ours_as_published`` says whether it was made exactly in the paper's setting, and ``headroom``
     by how many points the oracle leads FedAvg there, in the same statistic, if both are trained.
 
@@ -58,7 +61,10 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
     ours = pd.DataFrame(rows, dtype=object).reindex(columns=[*LABELS, *OURS.values()])
     ours.columns = pd.Index([*KEY, *OURS])
     both = numbers.merge(ours, on=list(KEY), how="left", validate="one_to_many")
-    return both.fillna({"ours_trials": 0, "ours_seeds": "", "ours_values": "", "verdict": NOT_RUN})
+    texts = dict.fromkeys(
+        ("ours_seeds", "ours_values", *(f"ours_{one}" for one in OF_ACCURACY)), ""
+    )
+    return both.fillna({"ours_trials": 0, **texts, "verdict": NOT_RUN})
 
 
 def _in_percent(numbers: pd.DataFrame) -> pd.DataFrame:

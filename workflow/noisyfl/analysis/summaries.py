@@ -89,6 +89,9 @@ STATISTICS: dict[str, Callable[[Sequence[float]], Value]] = {
     function.__name__: function for function in (best, last, mean_last_10, final_or_max, mean)
 }
 
+OF_ACCURACY = ("best", "last", "mean_last_10")
+"""The statistics that papers use for an accuracy; most do not say which."""
+
 WORDS = {
     "best": "the largest of a run",
     "last": "at the end of a run",

@@ -97,6 +97,17 @@ def leads(
     return [lead for lead in found if first[lead.runs] is lead]
 
 
+def in_statistic(rows: Sequence[Mapping[str, str]], name: str) -> list[dict[str, str]]:
+    """The rows, with another statistic of each trial's accuracies as our numbers.
+
+    Args:
+        rows: see :func:`leads`.
+        name: one of :data:`noisyfl.analysis.summaries.OF_ACCURACY`.
+    """
+    new = {"ours_statistic": name, "ours_starred": "False"}
+    return [{**row, **new, "ours_values": row[f"ours_{name}"]} for row in rows]
+
+
 def _of_column(
     rows: Sequence[Mapping[str, str]], spreads: Mapping[Group, Spreads]
 ) -> Iterator[Lead]:

@@ -10,14 +10,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
 from noisyfl.analysis.own_size import OwnSize
 from noisyfl.analysis.statistics import NOT_SUPPORTED, SUPPORTED, UNDECIDED
-from noisyfl.analysis.summaries import number
+from noisyfl.analysis.summaries import OF_ACCURACY, number
 from noisyfl.claims.judgement import Judgement
-from noisyfl.claims.leads import Lead
+from noisyfl.claims.leads import Lead, in_statistic
 from noisyfl.claims.leads import leads as leads_of
 from noisyfl.claims.sources import read_rows
 from noisyfl.core.artifacts import write_text
@@ -38,6 +39,7 @@ def evidence_pages(
     own: Sequence[OwnSize],
     reasons: Mapping[str, PaperReasons],
     cells: Sequence[Mapping[str, str]] = (),
+    by_statistic: Mapping[str, Sequence[Lead]] = MappingProxyType({}),
 ) -> dict[str, str]:
     """The pages as Markdown, by their paths: all of :data:`~noisyfl.pages.evidence_paths.PAGES`.
 
@@ -48,6 +50,7 @@ def evidence_pages(
         own: the paper-scale cells.
         reasons: people's paragraphs, by paper.
         cells: every published number once, with ours.
+        by_statistic: the leads at this scale in other statistics of an accuracy.
     """
     claims = {paper: [one for one in judgements if one.claim.paper == paper] for paper in PAPERS}
     own_tables = {paper: [one for one in tables if one.paper == paper] for paper in PAPERS}
@@ -61,6 +64,8 @@ def evidence_pages(
             coverage=_coverage(cells),
             results=_results(scale, leads, tables),
             measures=_measures(leads),
+            statistics=[ACCURACIES[name] for name in by_statistic],
+            by_statistic=_by_statistic(leads, by_statistic),
             figure=LEADS,
             own=[_own_size(one) for one in sorted(own, key=_setting)],
             own_leads=[_lead(one) for one in leads if one.as_published],
@@ -114,8 +119,28 @@ def _results(scale: str, leads: Sequence[Lead], tables: Sequence[PaperTable]) ->
     return lines
 
 
+def _by_statistic(leads: Sequence[Lead], others: Mapping[str, Sequence[Lead]]) -> list[list[str]]:
+    """Each paper's leads at this scale in its own statistic, and in others, as texts."""
+    lines = []
+    for paper, name in PAPERS.items():
+        found = [
+            [lead for lead in some if lead.paper == paper and not lead.as_published]
+            for some in (leads, *others.values())
+        ]
+        if others and found[0]:
+            lines.append([name, *map(_in_one_statistic, found)])
+    return lines
+
+
+def _in_one_statistic(leads: Sequence[Lead]) -> str:
+    verdicts = Counter(one.verdict for one in leads)
+    counts = "/".join(str(verdicts[one]) for one in (SUPPORTED, UNDECIDED, NOT_SUPPORTED))
+    return f"{np.median([one.ours for one in leads]):+z.1f} ({counts})"
+
+
 ACCURACIES = {
     "best": "the best evaluation",
+    "last": "the last evaluation",
     "mean_last_10": "the mean of the last ten evaluations",
     "final_or_max": "the last one, or the maximum (\\*) of a method that did not converge",
 }
@@ -251,7 +276,8 @@ def write_evidence(
     published = [row for row in own_cells if row["ours_as_published"] == "True"]
     known = {lead.runs for lead in leads}
     leads += [lead for lead in leads_of(published, smaller) if lead.runs not in known]
-    pages = evidence_pages(scale, judgements, tables, leads, own, papers, smaller)
+    by_statistic = {name: leads_of(in_statistic(smaller, name)) for name in OF_ACCURACY}
+    pages = evidence_pages(scale, judgements, tables, leads, own, papers, smaller, by_statistic)
     for name, text in pages.items():
         write_text(folder / name, text)
     with style.house_style():
