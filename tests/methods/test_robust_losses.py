@@ -66,6 +66,11 @@ def turn(round, batch_size=6):
             {"form": "soft"},
             0.95 * ENTROPY - 0.05 * (PROBABILITY * PROBABILITY.log()).sum(1),
         ),
+        (
+            "active_passive",
+            {"alpha": 2.0, "beta": 3.0, "passive": "mae"},
+            2 * ENTROPY / -PROBABILITY.log().sum(1) + 3 * (1 - OF_LABEL),
+        ),
         ("bootstrapping", {}, 0.8 * ENTROPY - 0.2 * PROBABILITY.max(1).values.log()),
         ("bootstrapping", {"beta": 0.5}, 0.5 * ENTROPY - 0.5 * PROBABILITY.max(1).values.log()),
     ],
@@ -81,7 +86,9 @@ def test_gce_comes_near_cross_entropy_for_a_small_q():
     torch.testing.assert_close(found, ENTROPY, rtol=2e-3, atol=0)
 
 
-@pytest.mark.parametrize("name", ["gce", "mae", "sce", "label_smoothing", "bootstrapping"])
+@pytest.mark.parametrize(
+    "name", ["active_passive", "gce", "mae", "sce", "label_smoothing", "bootstrapping"]
+)
 def test_gradients_are_finite_where_a_prediction_is_certain(name):
     logits = torch.tensor([[200.0, 0.0, 0.0], [0.0, 200.0, 0.0]], requires_grad=True)
     method(name).losses(logits, torch.tensor([0, 2])).sum().backward()
@@ -91,6 +98,34 @@ def test_gradients_are_finite_where_a_prediction_is_certain(name):
 def test_sce_is_the_published_codes():
     """Recorded: FNBench (Sprinter1999/FNBench, 9cec427, fl_components/update.py, SCELoss)."""
     assert float(method("sce").losses(LOGITS, LABELS).mean()) == pytest.approx(3.95589, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "loss", "gradient"),
+    [
+        ({}, 4.0254788, [0.0087811, -0.3660552, 0.3572742]),
+        (
+            {"passive": "mae", "alpha": 2.0, "beta": 3.0},
+            1.5519488,
+            [0.0152279, -0.1586145, 0.1433866],
+        ),
+        ({"active": "focal", "passive": "mae"}, 0.5536094, [0.0073704, -0.0589967, 0.0516262]),
+        (
+            {"active": "focal", "alpha": 10.0, "beta": 0.1},
+            1.7097853,
+            [0.0723300, -0.2523195, 0.1799895],
+        ),
+    ],
+)
+def test_active_passive_is_the_official_codes(options, loss, gradient):
+    """Recorded: HanxunH/Active-Passive-Losses, 04bce53, loss.py, NCEandRCE, NCEandMAE, NFLandMAE
+    and NFLandRCE, and the gradient at the third sample's logits.
+    """
+    logits = LOGITS.clone().requires_grad_()
+    found = method("active_passive", **options).losses(logits, LABELS).mean()
+    found.backward()
+    assert float(found.detach()) == pytest.approx(loss, abs=1e-6)
+    assert logits.grad[2].tolist() == pytest.approx(gradient, abs=1e-6)
 
 
 def test_elr_is_the_official_codes():

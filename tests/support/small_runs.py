@@ -63,7 +63,7 @@ METHODS = [
         for names in (("krum", "coteaching"), ("apfl", "josrc"), ("fedcorr", "feddyn"))
     ),
 ]
-LOSSES = ("bootstrapping", "gce", "label_smoothing", "mae", "mixup", "sce")
+LOSSES = ("active_passive", "bootstrapping", "gce", "label_smoothing", "mae", "mixup", "sce")
 """Methods that are a loss and keep nothing."""
 REMEMBERING = [row for row in METHODS if row.get("name") not in LOSSES]
 """Those that a run which goes on from a checkpoint could lose something of."""

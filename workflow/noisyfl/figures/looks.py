@@ -35,7 +35,7 @@ COLOURS = {
 
 MARKERS = (
     *(("o", 4.2), ("s", 4), ("^", 4.8), ("D", 3.8), ("v", 4.8), ("P", 5.4), ("*", 7)),
-    ("X", 5.2),
+    *(("X", 5.2), ("p", 4.8)),
 )
 """Markers, as many as dashes, and their sizes in points, by which all look equally large."""
 
@@ -48,6 +48,7 @@ DASHES: dict[str, Any] = {
     "dash-dot-dot": (0, (5, 1, 1, 1, 1, 1)),
     "long-short": (0, (9, 1.5, 3, 1.5)),
     "pairs": (0, (3, 1, 3, 4)),
+    "dot-pairs": (0, (1, 1, 1, 3)),
 }
 
 METHODS = {
@@ -101,7 +102,8 @@ METHODS = {
     "feddecorr": ("blue", "dash-dot-dot"),
     "moon": ("vermilion", "dotted"),
     "dynamic_bootstrapping": ("purple", "pairs"),
-    "fedopt": ("sky", "dash-dot-dot"),
+    "fedopt": ("sky", "pairs"),
+    "active_passive": ("purple", "dot-pairs"),
 }
 """The colour and the dashes of each method."""
 
