@@ -28,7 +28,7 @@ from noisyfl.experiments.setting import (
     Name,
     Names,
     Setting,
-    Trials,
+    TrialCount,
     check_declared,
 )
 from noisyfl.simulation.schedule import Schedule
@@ -249,7 +249,7 @@ class Overlay(Typed):
         description="by <experiment>/<table>: rows that are added at its end, such as that of a "
         "method of your own",
     )
-    trials: dict[str, Trials] = Field(
+    trials: dict[str, TrialCount] = Field(
         {}, description="by <experiment>/<table>: number of trials; overrides the scale's"
     )
 
@@ -356,7 +356,7 @@ class Configuration(Typed):
         description="train the missing runs of tables and figures; false: build them from the "
         "existing runs, and mark other cells as not run",
     )
-    trials: Trials | None = Field(
+    trials: TrialCount | None = Field(
         None, description="trials in every table, with seeds 1, 2, ...; null: as many as the paper"
     )
     overlay: Overlay = Field(

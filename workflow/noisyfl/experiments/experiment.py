@@ -20,7 +20,7 @@ from noisyfl.experiments.setting import (
     Name,
     Names,
     Setting,
-    Trials,
+    TrialCount,
     schema_of,
 )
 
@@ -122,7 +122,7 @@ class Table(Typed):
     title: Heading
     note: str = ""
     setting: str
-    trials: Trials
+    trials: TrialCount
     metric: Metric = "test_accuracy"
     statistic: Statistic
     published: Published | None = None

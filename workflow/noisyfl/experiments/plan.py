@@ -208,7 +208,7 @@ def _of_a_table(
 
 
 @dataclass
-class _Trials:
+class _MethodRuns:
     """The runs of one method in one setting, by their numbers; ``seeds`` are by id of a run."""
 
     setting: int
@@ -231,7 +231,7 @@ class _Runs:
     settings: list[Spec]
     methods: list[Spec]
     works: list[Work]
-    trials: list[_Trials]
+    trials: list[_MethodRuns]
     partitions: list[Spec]
 
     @classmethod
@@ -239,7 +239,7 @@ class _Runs:
         settings: dict[str, tuple[int, Spec]] = {}
         methods: dict[str, tuple[int, Spec]] = {}
         works: dict[int, tuple[int, Work]] = {}
-        trials: dict[tuple[Any, ...], _Trials] = {}
+        trials: dict[tuple[Any, ...], _MethodRuns] = {}
         for run, spec in plan.runs.items():
             facts, method = plan.facts[run], spec["method"]
             setting = with_seed({**spec, "method": {}}, 0)
@@ -249,7 +249,7 @@ class _Runs:
                 works.setdefault(id(facts.work), (len(works), facts.work))[0],
             )
             key = (*place, facts.words, facts.remarks)
-            trials.setdefault(key, _Trials(*key, seeds={})).seeds[run] = spec["seed"]
+            trials.setdefault(key, _MethodRuns(*key, seeds={})).seeds[run] = spec["seed"]
         of_runs = {facts.partition for facts in plan.facts.values()}
         return cls(
             [setting for _, setting in settings.values()],

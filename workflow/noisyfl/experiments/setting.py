@@ -61,7 +61,7 @@ FileName = Annotated[
 Line = Annotated[str, _text(LINE, "text without line breaks (in YAML `>-` leaves them out)")]
 Heading = Annotated[Line, _text(r".*\S.*", "text that is not empty")]
 Names = Annotated[list[str], Field(min_length=1), AfterValidator(each_once)]
-Trials = Annotated[int, Field(ge=1, le=1000)]
+TrialCount = Annotated[int, Field(ge=1, le=1000)]
 Method = Annotated[str | dict[str, Any], schema_of("method")]
 Methods = Annotated[dict[str, dict[str, Any]], *declared("methods")]
 Component = str | dict[str, Any]
