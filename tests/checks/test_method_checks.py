@@ -132,6 +132,13 @@ class Crowded(Sound):
         return np.arange(len(federation.clients))
 
 
+class Unseeded(Sound):
+    """Draws what no seed sets."""
+
+    def select(self, round, federation):
+        return np.random.default_rng().choice(len(federation.clients), 2, replace=False)
+
+
 class Peeking(Sound):
     """Leaves out what has a wrong label, which it cannot know."""
 
@@ -181,6 +188,8 @@ class OnTheHost(Sound):
             ),
             marks=pytest.mark.slow,
         ),
+        (checks.hides_the_truth, Unseeded, "two runs that begin alike end with other models"),
+        (checks.hides_the_truth, Exploding, "or with one that is not finite"),
         (checks.hides_the_truth, Peeking, "its model differs if the true labels do"),
         (checks.resumes, Forgetting, "clients differs in mean_loss: keep in `client.state` or"),
         (checks.agrees, OnTheHost, "(?s)synchronizing.*test_method_checks"),

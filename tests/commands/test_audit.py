@@ -20,7 +20,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.experiments.audit import not_diverged, warn_of_chance
+from noisyfl.experiments.audit import worth_reading
 from small_runs import spec_of
 
 CLIENTS, WRONG, TRAIN = 5, 5, 1_400
@@ -194,23 +194,23 @@ def test_a_run_that_diverged_is_named_with_a_remedy(tmp_path, monkeypatch):
     assert str(ended.value.code).endswith("a smaller learning rate helps")
 
 
-def test_the_runs_that_did_not_diverge_are_audited():
-    diverged, other = (
-        SimpleNamespace(diverged=one, spec=spec_of("fedavg")) for one in (True, False)
-    )
+def finished(*accuracies, diverged=False):
+    return SimpleNamespace(accuracies=accuracies, spec=spec_of("fedavg"), diverged=diverged)
+
+
+def test_runs_that_diverged_or_guess_are_left_out():
+    diverged, guessing, learned = finished(diverged=True), finished(0.5, 0.14), finished(0.1, 0.2)
     said = []
-    assert not_diverged([diverged, other], said.append) == [other]
+    assert worth_reading([diverged, guessing, learned], said.append) == [learned]
     assert said[0].startswith("fedavg on digits")
+    assert said[0].endswith("a smaller learning rate helps")
+    assert said[1].endswith("accuracy of 14.0%, which is little more than chance: it is left out")
 
 
-def test_a_run_that_has_learnt_next_to_nothing_is_told():
-    runs = [SimpleNamespace(accuracies=[0.5, last], spec=spec_of("fedavg")) for last in (0.14, 0.2)]
-    said = []
-    warn_of_chance(runs, said.append)
-    assert [line.partition(" has ")[2] for line in said] == [
-        "a test accuracy of 14.0%, which is little more than chance: what it says of labels is "
-        "worth nothing"
-    ]
+def test_runs_that_guess_are_audited_if_there_are_no_others():
+    runs, said = [finished(0.14), finished(0.1)], []
+    assert worth_reading(runs, said.append) == runs
+    assert said[0].endswith("chance: what it says of labels is worth nothing")
 
 
 @pytest.mark.slow

@@ -116,6 +116,16 @@ def test_a_client_that_no_round_drew_looks_clean_and_enters_finetuning():
     assert 6 in set(method._finetuned(again))
 
 
+def test_a_client_with_too_few_samples_for_a_score_is_not_judged_nor_are_others_by_it():
+    federation = iteration(tiny=(0, 7))
+    called = [federation.reports[k]["called_noisy"] for k in range(8)]
+    assert called == [0, 0, 0, 0, 1, 1, 1, 0]
+    assert math.isnan(federation.reports[7]["cumulative_lid"])
+    assert torch.equal(federation.clients[7].labels, federation.clients[7].given)
+    nobody = iteration(tiny=range(8))
+    assert not any(report["called_noisy"] for report in nobody.reports.values())
+
+
 @pytest.mark.slow
 def test_a_client_drawn_twice_makes_two_updates(tmp_path, monkeypatch):
     """The mean has both, and the client's scores are those of the second, as in the code."""
@@ -227,12 +237,13 @@ def test_loss_forms():
     assert double.tolist() == pytest.approx([math.log(math.e + 1) - 1, math.log(math.e + 1)], 1e-3)
 
 
-def iteration(unvisited=(), before=0.0, **options):
+def iteration(unvisited=(), before=0.0, tiny=(), **options):
     """The end of an iteration: clients 4 to 7 have high scores and 12 wrong labels of 30.
 
     Args:
         unvisited: clients that no round of it drew.
         before: the cumulative scores of these.
+        tiny: clients that have no score.
     """
     federation = GlobalAndLocal(alike(8, 30), participation=0.25)
     method = fedcorr(preprocessing_iterations=1, **options)
@@ -246,6 +257,8 @@ def iteration(unvisited=(), before=0.0, **options):
         # Losses that differ a little within each kind, as measured ones do.
         blur = torch.linspace(0.9, 1.1, 30)[:, None]
         client.state["losses"] = method._losses(sure * blur, client)
+        if client.id in tiny:
+            client.state["lid"] = torch.tensor(math.nan)
         if client.id in unvisited:
             client.state = {"cumulative_lid": torch.tensor(before, dtype=torch.float64)}
     method._end_iteration(0, federation)

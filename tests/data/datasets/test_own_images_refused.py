@@ -130,6 +130,13 @@ def unnamed_image(folder):
     return text
 
 
+def unlabelled_image(folder):
+    text = own_sets.as_csv(folder)
+    path = folder / "train.csv"
+    path.write_text(path.read_text().replace("ant/002.png,ant", "ant/002.png,", 1))
+    return text
+
+
 def broken_bytes(folder):
     text = own_sets.as_parquet(folder)
     path = folder / "hub/data/test-00000-of-00001.parquet"
@@ -173,6 +180,7 @@ def few_images(folder):
     [
         (no_path, r"path: got '', expected a path"),
         (unnamed_image, r"image: .*train\.csv: 'image' is empty in row 2$"),
+        (unlabelled_image, r"label: .*ant/002\.png: got an empty label"),
         (broken_bytes, r"path: 9 images cannot be read: .*, row 0: cannot identify image, "),
         (
             with_semicolons,

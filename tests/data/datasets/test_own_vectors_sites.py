@@ -46,6 +46,19 @@ def test_a_table_says_itself_which_site_has_a_row(tmp_path):
     assert sum(len(client.samples) for client in clients) == len(rows)
 
 
+def test_sites_that_differ_in_capital_letters_are_remarked_on(tmp_path):
+    _, text = with_sites(tmp_path)
+    path = tmp_path / "records.csv"
+    path.write_text(path.read_text().replace("west", "West", 1))
+    own = OwnFiles(tmp_path, tmp_path / "results")
+    partition = "file(path='records.csv', column='site')"
+    canonical_of(
+        {"dataset": text, "partition": partition, "label_noise": "none", "seed": 1}, own=own
+    )
+    expected = "records.csv, site: the clients 'West' and 'west' differ only in capital letters"
+    assert expected in own.doubts
+
+
 def test_another_table_does_not_say_which_site_has_a_vector(tmp_path):
     _, text = with_sites(tmp_path)
     own = OwnFiles(tmp_path, tmp_path / "results")

@@ -29,6 +29,7 @@ from noisyfl.core.artifacts import (
     write_table,
 )
 from noisyfl.core.options import BadInput, within
+from noisyfl.data.datasets.classes import alike
 from noisyfl.data.datasets.dataset import OWN, Dataset, dataset
 from noisyfl.data.datasets.own_data import (
     OwnContent,
@@ -327,6 +328,7 @@ class OwnFiles:
             columns = {"client": client, "sample": sample}
             sha256 = self._keep(hashlib.sha256(content).hexdigest(), columns)
             self._call(sha256, title or Path(path).name)
+            self.doubts += [f"{path}, {column}: {odd}" for odd in alike(called, "clients")]
             if called:
                 write_json(self._names_file(sha256), {"names": called})
             self._known[noted] = (sha256, int(client[-1]) + 1, len(sample))

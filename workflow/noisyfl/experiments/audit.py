@@ -65,7 +65,7 @@ class Audit:
         classes: a row for each given and suggested class, most suspected labels first.
         scores: shares that say how well the wrong labels are found, by name; empty unless the true
             labels are known.
-        runs: the runs, without those that diverged.
+        runs: the runs, without those that are left out.
         names: of the training samples, by row.
         part: the training samples.
     """
@@ -177,7 +177,7 @@ def audit_runs(
 
     Args:
         say: takes a line for each run that was trained.
-        warn: takes a line for each run that diverged, or that has learnt next to nothing.
+        warn: takes a line for each run that is left out, see :func:`worth_reading`.
 
     Raises:
         BadInput: the runs have no clients, or not the same, or all diverged.
@@ -187,8 +187,7 @@ def audit_runs(
     _check_clients(specs, places)
     _train([places.job(spec, keep_labels=True) for spec in specs], places, say)
     ids = map(identity, specs)
-    found = not_diverged([read_run(run, places.results.run(run)) for run in ids], warn)
-    warn_of_chance(found, warn)
+    found = worth_reading([read_run(run, places.results.run(run)) for run in ids], warn)
     judgements = read_label_judgements(found)
     facts = dataset(specs[0]["noisy_partition"]["dataset"])
     samples = samples_of(judgements, facts.classes)
@@ -298,23 +297,30 @@ def _train(jobs: Sequence[TrainingJob], places: Places, say: Callable[[str], obj
         raise RunsFailed("\n".join(failures))
 
 
-def warn_of_chance(runs: Sequence[Run], warn: Callable[[str], object]) -> None:
-    """Warn of runs whose models are hardly better than guesses."""
-    for run in runs:
-        chance = 1 / len(dataset(run.spec["noisy_partition"]["dataset"]).classes)
-        if run.accuracies[-1] <= min(1.5 * chance, chance + 0.05):
-            warn(
-                f"{describe_run(run.spec)} has a test accuracy of {run.accuracies[-1]:.1%}, which "
-                "is little more than chance: what it says of labels is worth nothing"
-            )
+def worth_reading(runs: Sequence[Run], warn: Callable[[str], object]) -> list[Run]:
+    """The runs that say something of labels: not those that diverged, nor those whose models are
+    hardly better than guesses, unless all are.
 
-
-def not_diverged(runs: Sequence[Run], warn: Callable[[str], object]) -> list[Run]:
-    """The runs that have an audit; :class:`BadInput` if all diverged."""
+    Raises:
+        BadInput: all diverged.
+    """
     remedy = "diverged, so that it says nothing of labels; a smaller learning rate helps"
     diverged = [f"{describe_run(run.spec)} {remedy}" for run in runs if run.diverged]
     if len(diverged) == len(runs):
         raise BadInput(diverged[0])
+    finished = [run for run in runs if not run.diverged]
+    learned = [run for run in finished if not _guesses(run)]
+    outcome = "it is left out" if learned else "what it says of labels is worth nothing"
     for words in diverged:
         warn(words)
-    return [run for run in runs if not run.diverged]
+    for run in filter(_guesses, finished):
+        warn(
+            f"{describe_run(run.spec)} has a test accuracy of {run.accuracies[-1]:.1%}, which is "
+            f"little more than chance: {outcome}"
+        )
+    return learned or finished
+
+
+def _guesses(run: Run) -> bool:
+    chance = 1 / len(dataset(run.spec["noisy_partition"]["dataset"]).classes)
+    return run.accuracies[-1] <= min(1.5 * chance, chance + 0.05)

@@ -287,7 +287,9 @@ class FedCorr(fl.ServerSide, fl.ClientSide):
         self._report_iteration(federation)
 
     def _split(self, clients: list[fl.Client]) -> None:
-        """Call the clients in the upper component of the cumulative LID scores noisy."""
+        """Call the clients in the upper component of the cumulative LID scores noisy, but none that
+        has too few samples for a score.
+        """
         for client in clients:
             state = client.state
             # A client that no round of the iteration drew adds 0 to its score, as in the code.
@@ -296,7 +298,7 @@ class FedCorr(fl.ServerSide, fl.ClientSide):
             state.setdefault("losses", torch.zeros(len(client), device=client.labels.device))
         scores = torch.stack([client.state["cumulative_lid"].cpu() for client in clients])
         for client, clean in zip(clients, low_component(scores), strict=True):
-            client.state["noisy"] = ~clean
+            client.state["noisy"] = ~clean & client.state["cumulative_lid"].isfinite().cpu()
 
     def _estimate(self, federation: fl.Federation) -> list[Tensor]:
         """A noisy client's level is the share of its samples in the upper component of the losses;

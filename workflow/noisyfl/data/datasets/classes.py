@@ -142,12 +142,12 @@ def check_spelling(names: Sequence[str], kind: str = "class") -> None:
         seen[plain] = name
 
 
-def alike(names: Sequence[str]) -> list[str]:
-    """What a user should know of names of classes that differ only in capital letters, in words."""
+def alike(names: Sequence[str], kind: str = "classes") -> list[str]:
+    """What a user should know of names that differ only in capital letters, in words."""
     first: dict[str, str] = {}
     pairs = [(first.setdefault(name.casefold(), name), name) for name in names]
     return [
-        f"the classes {one!r} and {other!r} differ only in capital letters"
+        f"the {kind} {one!r} and {other!r} differ only in capital letters"
         for one, other in pairs
         if one != other
     ]

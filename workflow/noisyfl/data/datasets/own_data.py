@@ -361,6 +361,9 @@ def _classes_of(wanted: RequestedData, train: Listing) -> list[str]:
     except BadInput as error:
         option_name = "classes" if wanted.classes else "label"
         raise BadInput(f"{wanted.source}: {error}", option_name) from None
+    for name, label in zip(train.names, train.labels, strict=True):
+        if isinstance(label, str) and not label.strip():
+            raise BadInput(f"{wanted.source}: {name}: got an empty label", "label")
     if len(classes) < 2 or not all(name.strip() for name in classes):
         raise BadInput(
             f"{wanted.source}: got the classes {classes}, expected two or more, each with a name",

@@ -26,7 +26,7 @@ from noisyfl.data.own_columns import MOST_GB
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-SHOWN = 100
+SHOWN = 20
 """How many images that cannot be read a message names."""
 
 DIM = 16

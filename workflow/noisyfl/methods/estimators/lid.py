@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -19,8 +21,8 @@ def lid(probabilities: Tensor, k: int = 20) -> Tensor:
 
     A sample that has a duplicate scores 0. Equal distances r score about ``r k / (k - r) * 1e6``
     (3e5 for r = 0.3), so that few such samples decide a client's mean. With k or fewer samples all
-    of the n - 1 distances count and the numerator stays k, as in the code; if there are just two
-    samples, further apart than 1, their scores are negative. A sample on its own scores 0.
+    of the n - 1 distances count and the numerator stays k, as in the code. With fewer than three
+    samples the scores are NaN: from a single distance nothing can be estimated.
 
     Args:
         probabilities: [samples, classes], a client's predictions (softmax outputs).
@@ -30,8 +32,8 @@ def lid(probabilities: Tensor, k: int = 20) -> Tensor:
         float64 [samples].
     """
     points = probabilities.double()
-    if len(points) < 2:
-        return points.new_zeros(len(points))
+    if len(points) < 3:
+        return points.new_full((len(points),), math.nan)
     neighbours = min(k, len(points) - 1)
     return torch.cat([_lid(rows, points, neighbours, k) for rows in points.split(ROWS)])
 
