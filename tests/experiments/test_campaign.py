@@ -1,6 +1,8 @@
 """What one Snakemake command makes: what it is called, how long it takes, what failed and why."""
 
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -176,11 +178,70 @@ def test_what_a_later_attempt_made_or_was_asked_to_end_has_not_failed(scale):
     campaign.finish(1)
     says(scale, runs[1], state="interrupted")
     said = f"{CALLED}died with <Signals.SIGTERM: 15>."
+    campaign.fail(2, training(scale, runs[1]), "once")
+    says(scale, runs[1], state="interrupted")
     assert campaign.fail(2, training(scale, runs[1]), said) == ""
     assert campaign.failures() == ""
     assert campaign.interrupted() == (
         "Interrupted: 1 run keeps its checkpoint; the same command continues from there."
     )
+
+
+@pytest.mark.parametrize("later", ["finished", "failed"])
+def test_a_run_that_goes_on_after_an_interruption_is_not_interrupted(scale, later):
+    campaign, (run, *_), _ = started(scale)
+    says(scale, run, state="interrupted")
+    campaign.start(1, training(scale, run))
+    assert campaign.fail(1, training(scale, run), "") == ""
+    campaign.start(1, training(scale, run))
+    if later == "finished":
+        campaign.finish(1)
+    else:
+        says(scale, run, state="failed", error="ValueError: broken")
+        campaign.fail(1, training(scale, run), "")
+    assert campaign.interrupted() == ""
+    assert ("ValueError: broken" in campaign.failures()) == (later == "failed")
+
+
+SLURM = "SLURM-job '4' failed, SLURM status is: 'FAILED'. Detailed failure reason unavailable"
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (SLURM, "ended by the signal SIGKILL"),
+        (SLURM.replace("FAILED", "OUT_OF_MEMORY"), SLURM.replace("FAILED", "OUT_OF_MEMORY")),
+    ],
+)
+def test_the_log_of_a_slurm_job_names_the_signal_where_slurm_has_no_reason(
+    scale, tmp_path, said, why
+):
+    campaign, (run, *_), _ = started(scale)
+    log = tmp_path / "4.log"
+    log.write_text(f"RuleException:\n{CALLED}died with <Signals.SIGKILL: 9>.\n")
+    campaign.start(1, training(scale, run))
+    job = replace(training(scale, run), wildcards={}, last_log=str(log))
+    assert campaign.fail(1, job, said) == f"failed: FedAvg, clean, seed 1: {why}"
+    assert f"log: {scale.results.log(run)}" in campaign.failures()
+
+
+def test_a_resumed_run_takes_what_its_own_rounds_take(scale):
+    campaign, (run, *others), _ = started(scale)
+    for number, one in enumerate(others):
+        done(scale, one, device="Xeon CPU, 2 cores")
+        campaign.start(number, training(scale, one))
+        campaign.finish(number)
+    campaign.start(9, training(scale, run))
+    rest = campaign.progress().seconds_left
+    says(scale, run, state="interrupted", rounds_done=3, rounds=9, seconds_left=120)
+    of_table = 5.0 / 2  # the table's job, at two at a time
+    assert campaign.progress().seconds_left == pytest.approx(120 + of_table)
+    says(scale, run)  # begun again, and before its first round
+    assert campaign.progress().seconds_left == pytest.approx(120 + of_table) != rest
+    assert campaign.progress().running[0].round == "starting"
+    now = datetime.now(UTC).isoformat()
+    says(scale, run, rounds_done=4, rounds=9, updated=now, seconds_left=1e9)
+    assert campaign.progress().seconds_left > 120 + of_table
 
 
 def test_many_failures_name_the_command_that_lists_them(scale, monkeypatch):

@@ -366,7 +366,11 @@ def test_a_scale_may_add_rows_to_a_table(named, tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ({"paper/one": [{"name": "FedAvg", "method": "gce"}]}, "two are called 'FedAvg'"),
+        (
+            {"paper/one": [{"name": "FedAvg", "method": "gce"}]},
+            r"^my\.yaml: overlay\.add_rows\.paper/one\[0\]: the table has a row 'FedAvg'",
+        ),
+        ({"paper/one": [{"name": "A", "method": "gce"}] * 2}, r"^my\.yaml: .*two are called 'A'"),
         ({"paper/one": [{"name": "A", "methd": "gce"}]}, r"add_rows\.paper/one\[0\]: .*'methd'"),
         ({"paper/one": [{"name": "A", "method": "gcee"}]}, r"no method is called 'gcee'"),
         ({"paper/ones": [{"name": "A", "method": "gce"}]}, "no table is called 'paper/ones'"),

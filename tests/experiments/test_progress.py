@@ -109,9 +109,12 @@ def test_what_failed_is_told_in_three_lines(place):
     assert text_of(place).endswith("\n\n" + failure_text(*words, alone))
 
 
-def test_the_command_for_a_run_of_a_slurm_job_trains_on_the_cluster(place):
+def test_the_command_for_a_run_of_a_slurm_job_trains_on_the_cluster(place, monkeypatch):
     says(place, place.krum[0], "failed", error="e", slurm_job="7")
+    monkeypatch.delenv("SNAKEMAKE_PROFILE", raising=False)
     assert text_of(place).endswith("provenance.json --cores 1 --profile slurm")
+    monkeypatch.setenv("SNAKEMAKE_PROFILE", "/my/copy")
+    assert text_of(place).endswith("provenance.json --cores 1 --profile /my/copy")
 
 
 def test_no_more_runs_are_listed_than_can_be_read(place, monkeypatch):

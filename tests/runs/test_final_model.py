@@ -8,11 +8,13 @@ import pandas as pd
 import pytest
 import torch
 
+import noisyfl
 from noisyfl.commands.runs import evaluate_runs
-from noisyfl.core.artifacts import DamagedArtifact, Results
+from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles
 from noisyfl.core.options import BadInput
+from noisyfl.core.provenance import write_provenance
 from noisyfl.data.datasets.parts import read_part
-from noisyfl.runs.final_model import load_model_file
+from noisyfl.runs.final_model import load_model_file, why_no_model
 from noisyfl.specs.identity import identity
 from small_jobs import job_in
 from small_runs import SMALL, inputs, spec_of, train_small
@@ -79,6 +81,34 @@ def test_a_method_that_is_tested_by_clients_models_keeps_none(data, tmp_path):
     assert "no model saved: the clients' own ones are tested" in log
 
 
+def link_inputs(spec, data, root):
+    for path in inputs(spec, data):
+        target = root / path.relative_to(data.root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(path)
+
+
+def test_nobody_is_advised_to_train_again_for_a_model_that_a_run_cannot_keep(data, tmp_path):
+    spec = spec_of("distributed")
+    link_inputs(spec, data, tmp_path)
+    assert job_in(Results(tmp_path), spec, keep_models=True).run().error is None
+    why = r"model\.safetensors: the run keeps no model, as it is tested with its clients' own"
+    with pytest.raises(BadInput, match=why):
+        evaluate_runs([identity(spec)], tmp_path, [], download=False, device="cpu")
+    with pytest.raises(BadInput, match=why):
+        noisyfl.load_model(identity(spec), tmp_path)
+
+
+def test_a_diverged_run_keeps_no_model(tmp_path):
+    files = RunFiles(tmp_path / "a")
+    files.folder.mkdir()
+    facts = dict.fromkeys(("noisyfl", "source_digest", "python", "torch", "device"), "1")
+    times = {"setup_seconds": 1.0, "training_seconds": 1.0}
+    facts |= {"run": "a", "rounds": 2, "status": "diverged", **times}
+    write_provenance(files.provenance, facts)
+    assert why_no_model(files, files) == "the run keeps no model, as it diverged"
+
+
 def test_what_cannot_be_evaluated_is_named(kept, data, tmp_path):
     _, files = kept["fedavg"]
     with pytest.raises(BadInput, match="has this id"):
@@ -96,10 +126,7 @@ def test_what_cannot_be_evaluated_is_named(kept, data, tmp_path):
 
 def test_a_model_is_linked_from_the_store(kept, data, tmp_path):
     spec = spec_of("fedavg", seed=5)
-    for path in inputs(spec, data):
-        target = tmp_path / path.relative_to(data.root)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.symlink_to(path)
+    link_inputs(spec, data, tmp_path)
     job = job_in(Results(tmp_path), spec, keep_models=True)
     assert job.run().error is None
     assert job.run_files.model.samefile(Results(tmp_path).stored(identity(spec)).model)
@@ -107,10 +134,7 @@ def test_a_model_is_linked_from_the_store(kept, data, tmp_path):
 
 def test_a_whole_run_is_trained_once_more_for_its_model_and_stays_as_it_was(data, tmp_path):
     spec = spec_of("fedavg", seed=5)
-    for path in inputs(spec, data):
-        target = tmp_path / path.relative_to(data.root)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.symlink_to(path)
+    link_inputs(spec, data, tmp_path)
     job = job_in(Results(tmp_path), spec)
     assert job.run().error is None
     files = job.run_files

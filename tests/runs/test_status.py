@@ -18,6 +18,7 @@ from noisyfl.runs.status import (
     forget_failures,
     read_status,
     scale_words,
+    slurm_profiles,
     snakemake_alone,
 )
 
@@ -239,16 +240,16 @@ PROVENANCE = Path("results") / "runs" / "0123456789abcdef" / "provenance.json"
 
 def test_the_command_for_one_run_has_its_target_first(monkeypatch, tmp_path):
     target = "snakemake results/runs/0123456789abcdef/provenance.json --cores 1"
-    assert snakemake_alone(PROVENANCE, [], on_slurm=False) == target
+    assert snakemake_alone(PROVENANCE, []) == target
     monkeypatch.chdir(tmp_path)
     files = [tmp_path / "config" / "a.yaml", "my b.yaml", "/elsewhere/c.yaml"]
     words = scale_words(files, {}, tmp_path / "workflow" / "Snakefile")
     configs = "--configfile config/a.yaml 'my b.yaml' /elsewhere/c.yaml"
-    assert snakemake_alone(PROVENANCE, words, on_slurm=False) == f"{target} {configs}"
-    assert snakemake_alone(PROVENANCE, words, True) == f"{target} --profile slurm {configs}"
+    assert snakemake_alone(PROVENANCE, words) == f"{target} {configs}"
+    assert snakemake_alone(PROVENANCE, words, ["slurm"]) == (f"{target} --profile slurm {configs}")
     words = scale_words([], {}, "/elsewhere/Snakefile")
     other = "--snakefile /elsewhere/Snakefile"
-    assert snakemake_alone(PROVENANCE, words, on_slurm=False) == f"{target} {other}"
+    assert snakemake_alone(PROVENANCE, words) == f"{target} {other}"
 
 
 def test_the_command_has_the_values_that_snakemake_was_given():
@@ -256,4 +257,27 @@ def test_the_command_has_the_values_that_snakemake_was_given():
     words = scale_words(["a.yaml"], given, "Snakefile")
     values = """--config trials=2 'results=my own' 'data={"download": true}'"""
     said = f"snakemake p --cores 1 {values} --configfile a.yaml"
-    assert snakemake_alone(Path("p"), words, on_slurm=False) == said
+    assert snakemake_alone(Path("p"), words) == said
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "profiles"),
+    [
+        ("", None, ["slurm"]),
+        ("--executor slurm --jobs 9", None, ["slurm"]),
+        ("", "/my/copy", ["/my/copy"]),
+        ("paper --cores all --profile /my/own --keep-going", "/my/copy", ["/my/own"]),
+        ("--profile=one --profile two", None, ["one", "two"]),
+        ("--profile none --workflow-profile mine", "/my/copy", ["slurm"]),
+    ],
+)
+def test_the_command_on_a_cluster_has_the_profiles_that_were_given(
+    monkeypatch, words, variable, profiles
+):
+    monkeypatch.delenv("SNAKEMAKE_PROFILE", raising=False)
+    if variable:
+        monkeypatch.setenv("SNAKEMAKE_PROFILE", variable)
+    found = slurm_profiles(words.split())
+    assert found == profiles
+    given = " ".join(f"--profile {one}" for one in profiles)
+    assert snakemake_alone(Path("p"), [], found) == f"snakemake p --cores 1 {given}"

@@ -47,22 +47,23 @@ def of_job(scale, run, number=1, event=LogEvent.JOB_INFO, **more):
         "rule_msg": None,
         "output": [str(path) for path in scale.results.run(run).all()],
         "log": [str(scale.results.log(run))],
-        "wildcards": {"run": run},
+        # Snakemake names none when it reports an error.
+        **({} if event == LogEvent.JOB_ERROR else {"wildcards": {"run": run}}),
     }
     return record("a job", event, **{**given, **more})
 
 
-def start(made, scale, runs):
+def start(made, scale, runs, words="", **resources):
     """The records with which Snakemake starts to train runs of the table."""
     scale.part(SimpleNamespace(experiment="paper", name="one"))
     for run in runs:
         scale.train_inputs(run)
     made.emit(record("Assuming unrestricted shared filesystem usage.", module="api"))
     made.emit(record(None, noisyfl=scale, rule_names="*"))
-    cmd = "snakemake --cores 2 paper_one"
+    cmd = f"snakemake --cores 2 paper_one {words}"
     made.emit(record("Workflow has started!", LogEvent.WORKFLOW_STARTED, cmd=cmd))
     made.emit(record("Building DAG of jobs..."))
-    made.emit(record("Provided cores: 2", LogEvent.RESOURCES_INFO, cores=2))
+    made.emit(record("Provided cores: 2", LogEvent.RESOURCES_INFO, cores=2, **resources))
     stats = {"train": len(runs), "table": 1, "paper_one": 1, "total": len(runs) + 2}
     made.emit(record("Job stats", LogEvent.RUN_INFO, stats=stats))
 
@@ -121,6 +122,40 @@ def test_a_failed_job_is_one_line_and_three_at_the_end(scale, capsys):
     assert lines[3::3] == failed
     assert lines[4] == f"  log: {scale.results.log(run)}"
     assert lines[5] == f"  again, alone: snakemake {scale.results.run(run).provenance} --cores 1"
+
+
+@pytest.mark.parametrize("state", ["interrupted", "running"])
+def test_after_a_retry_that_succeeds_the_results_are_printed(scale, capsys, state):
+    made, (run, *_) = handler(), list(scale.plan.runs)
+    start(made, scale, [run])
+    made.emit(of_job(scale, run))
+    write_json(scale.results.status(run), status_with(state=state))
+    called = "CalledProcessError:\nCommand 'python x' died with <Signals.SIGKILL: 9>."
+    made.emit(record(called, LogEvent.ERROR, exception="RuleException", thread=1))
+    made.emit(of_job(scale, run, event=LogEvent.JOB_ERROR, thread=1))
+    made.emit(of_job(scale, run))
+    made.emit(record("Finished", LogEvent.JOB_FINISHED, job_id=1))
+    table = printed_table(scale)
+    made.close()
+    lines = capsys.readouterr().err.splitlines()[1:]
+    killed = ["failed: FedAvg, clean, seed 1: ended by the signal SIGKILL"]
+    assert lines == [*(killed if state == "running" else []), *table]
+
+
+def test_a_killed_slurm_job_is_named_with_its_signal_and_the_profile(scale, capsys, tmp_path):
+    made, (run, *_) = handler(), list(scale.plan.runs)
+    start(made, scale, [run], "--profile /my/copy", nodes=9)
+    log = tmp_path / "4.log"
+    log.write_text("Command 'python x' died with <Signals.SIGKILL: 9>.")
+    made.emit(of_job(scale, run))
+    said = "SLURM-job '4' failed, SLURM status is: 'FAILED'. Detailed failure reason unavailable"
+    logs = [str(scale.results.log(run)), str(log)]
+    made.emit(of_job(scale, run, event=LogEvent.JOB_ERROR, rule_msg=said, log=logs))
+    made.close()
+    failed, *_, own, alone = capsys.readouterr().err.splitlines()[1:]
+    assert failed == "failed: FedAvg, clean, seed 1: ended by the signal SIGKILL"
+    assert own == f"  log: {scale.results.log(run)}"
+    assert alone.endswith("/provenance.json --cores 1 --profile /my/copy")
 
 
 def test_an_interrupted_run_has_not_failed(scale, capsys):

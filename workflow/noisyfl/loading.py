@@ -34,7 +34,7 @@ from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import read_plan
 from noisyfl.experiments.scale import Scale
 from noisyfl.experiments.scale_file import named_scale
-from noisyfl.runs.final_model import NO_MODEL, FinalModel
+from noisyfl.runs.final_model import FinalModel, why_no_model
 from noisyfl.runs.final_model import load_model_file as model_in
 from noisyfl.specs.catalogue import method_summary, methods
 from noisyfl.specs.published import read_published
@@ -160,10 +160,11 @@ def load_model(
         BadInput: there is no such run, or it has kept no model (``train(spec, keep_model=True)``).
     """
     load_plugins(plugins)
-    path = Places(Path(results)).files(run).model
-    if not path.exists():
-        raise BadInput(f"{path}: {NO_MODEL}")
-    return model_in(path)
+    places = Places(Path(results))
+    files = places.files(run)
+    if not files.model.exists():
+        raise BadInput(f"{files.model}: {why_no_model(files, places.results.stored(run))}")
+    return model_in(files.model)
 
 
 def load_partition(

@@ -123,13 +123,15 @@ class LogHandler(LogHandlerBase):
         if self._campaign is not None or not self._scales:
             return
         from noisyfl.experiments.campaign import Campaign
+        from noisyfl.runs.status import slurm_profiles
 
         self._campaign = Campaign(self._scales)
         counts: Counter[str] = Counter()
         for rule, count in record["stats"].items():
             counts[self._own_name(rule)] += count
         remote = self._remote or "slurm" in self._words
-        self._say(self._campaign.plan(counts, self._at_once, remote))
+        profiles = slurm_profiles(self._words)
+        self._say(self._campaign.plan(counts, self._at_once, remote, profiles))
         if self.common_settings.dryrun:
             self._say(self._campaign.counts_text(counts))
         elif not self._quiet & {"progress", "all"}:
@@ -143,6 +145,9 @@ class LogHandler(LogHandlerBase):
             self._jobs.append(self._campaign.name(record["jobid"]))
 
     def _on_finished(self, record: dict[str, Any]) -> None:
+        # What failed may have been an earlier attempt of this job. If another job failed, Snakemake
+        # logs an error at its end.
+        self._failed = False
         if self._campaign is not None:
             self._say(self._campaign.finish(record["job_id"]))
 
@@ -170,9 +175,9 @@ class LogHandler(LogHandlerBase):
         from noisyfl.experiments.campaign import Job
 
         rule = self._own_name(record["rule_name"])
-        logs = [log for log in record["log"] if Path(log).suffix == ".log"]
+        logs = [log for log in record["log"] if Path(log).suffix == ".log"] or [""]
         wildcards = dict(record.get("wildcards") or {})
-        return Job(rule, tuple(record["output"]), next(iter(logs), ""), wildcards)
+        return Job(rule, tuple(record["output"]), logs[0], wildcards, logs[-1])
 
     def _own_name(self, rule: str) -> str:
         """What these rules call a rule that an importing workflow may have renamed."""

@@ -22,7 +22,7 @@ from noisyfl.experiments.config import check_folder
 from noisyfl.experiments.places import Places
 from noisyfl.runs.artifact import read_spec, verify
 from noisyfl.runs.evaluate import evaluate_model
-from noisyfl.runs.final_model import NO_MODEL
+from noisyfl.runs.final_model import why_no_model
 from noisyfl.runs.inputs import make_inputs, naming_plugins
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.run_words import describe_run
@@ -96,7 +96,7 @@ def train_job(job: TrainingJob, own: OwnFiles) -> str:
         verify(job.run_id, run)
         print(f"{job.run_id} is already trained: {run.folder}")
         if job.keep_models and not run.model.exists():
-            print("it keeps no model: it diverged, or is tested with its clients' own models")
+            print(why_no_model(run, job.layout.stored(job.run_id)))
         return ""
     make_inputs(job, own)
     outcome = job.run(echo=True)
@@ -108,11 +108,12 @@ def train_job(job: TrainingJob, own: OwnFiles) -> str:
 def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, device: str) -> None:
     """Test the saved models of runs again, and print the results next to the recorded ones."""
     for run in runs:
-        files = Results(results).run(run)
+        layout = Results(results)
+        files = layout.run(run)
         if not files.whole():
             raise BadInput(f"{run}: no run in {results} has this id")
         if not files.model.exists():
-            raise BadInput(f"{files.model}: {NO_MODEL}")
+            raise BadInput(f"{files.model}: {why_no_model(files, layout.stored(run))}")
         spec = read_json(files.spec)
         own = OwnFiles(data, results)
         _, test = prepared(spec["noisy_partition"]["dataset"], own, download)

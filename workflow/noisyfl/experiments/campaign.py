@@ -12,7 +12,7 @@ import re
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -46,15 +46,24 @@ MOST_TABLES, MOST_FIGURES = 12, 6
 SIGNAL = re.compile(r"Signals\.(SIG\w+)|non-zero exit status (1[3-9]\d)\b")
 """How Python's ``CalledProcessError`` says that a signal ended a program, or its shell."""
 
+UNEXPLAINED = "SLURM status is: 'FAILED'"
+"""What Snakemake says of a Slurm job of which Slurm knows no more than that it failed."""
+
 
 @dataclass(frozen=True)
 class Job:
-    """A job, as Snakemake reports its start; ``log`` is empty if it has no log file."""
+    """A job, as Snakemake reports its start or its error.
+
+    Attributes:
+        log: empty if it has no log file.
+        last_log: after it failed in a Slurm job, the log of that; else the last log file, if any.
+    """
 
     rule: str
     output: tuple[str, ...]
     log: str
     wildcards: Mapping[str, str]
+    last_log: str = ""
 
 
 class Campaign:
@@ -69,31 +78,34 @@ class Campaign:
         self._names = {run: name for scale in scales for run, name in run_names(scale).items()}
         self._jobs: dict[int, Job] = {}
         self._failed: dict[int, str] = {}
-        self._ended: set[int] = set()
         self._training: dict[int, str] = {}
-        self._interrupted: set[str] = set()
+        self._interrupted: set[int] = set()
         self._done: set[str] = set()
         self._runs: list[str] = []
         self._count = self._others = self._others_done = 0
         self._at_once = 1
         self._remote = False
+        self._profiles: Sequence[str] = ()
         self._paces: dict[str, Pace] = {}
         self._progress: dict[str, dict[str, RunProgress]] = {}
 
     # Before the first job.
 
-    def plan(self, counts: Mapping[str, int], at_once: int, remote: bool) -> str:
+    def plan(
+        self, counts: Mapping[str, int], at_once: int, remote: bool, profiles: Sequence[str] = ()
+    ) -> str:
         """Take note of what is to be done; return it in one line.
 
         Args:
             counts: jobs by rule, and their sum under ``total``.
             at_once: how many jobs run at a time at most.
             remote: whether runs are trained on other machines.
+            profiles: with which Snakemake trains them there.
         """
         rules = self._rules(counts)
         self._count = rules.get("train", 0)
         self._others = sum(rules.values()) - self._count
-        self._at_once, self._remote = max(1, at_once), remote
+        self._at_once, self._remote, self._profiles = max(1, at_once), remote, profiles
         now = datetime.now(UTC)
         missing = []
         for scale in self._scales:
@@ -164,8 +176,9 @@ class Campaign:
         job = self._jobs.get(number)
         if job is None or job.rule in self._targets:
             return ""
-        self._ended.add(number)
         self._training.pop(number, None)
+        self._failed.pop(number, None)  # of an earlier attempt
+        self._interrupted.discard(number)
         if job.rule == "train":
             run = job.wildcards["run"]
             self._done.add(run)
@@ -181,12 +194,15 @@ class Campaign:
         The line is empty if the job was interrupted, or failed in the same way before. ``said`` is
         what Snakemake says about its end.
         """
-        self._jobs.setdefault(number, job)
+        # Snakemake names no wildcards when it reports an error.
+        job = replace(self._jobs.setdefault(number, job), last_log=job.last_log)
         self._training.pop(number, None)
-        why = self._why(self._jobs[number], said)
+        why = self._why(job, said)
         if why is None:
-            self._interrupted.add(self.name(number))
+            self._interrupted.add(number)
+            self._failed.pop(number, None)
             return ""
+        self._interrupted.discard(number)
         known = self._failed.get(number) == why
         self._failed[number] = why
         return "" if known else one_line(f"failed: {self.name(number)}: {why}")
@@ -201,7 +217,8 @@ class Campaign:
         errors = [line.removeprefix("error: ") for line in _log_lines(job.log) if "error: " in line]
         if job.rule != "train" and errors:
             return errors[-1]
-        if found := SIGNAL.search(said):
+        log = _log_text(job.last_log) if UNEXPLAINED in said else ""
+        if found := SIGNAL.search(said) or SIGNAL.search(log):
             return f"ended by the signal {found[1] or _signal(int(found[2]))}"
         return one_line(said) or "it ended without an error message"
 
@@ -240,13 +257,17 @@ class Campaign:
             status = read_status(scale.results.status(run))
         if status is None and self._remote:
             return None
+        progress = self._progress[scale.plan.scale]
+        known = progress[run].status
         if status is None:  # not begun yet, or complete and about to end
-            status = self._progress[scale.plan.scale][run].status
-        if status is not None and status.state != "running":  # of an earlier attempt
-            status = None
-        self._progress[scale.plan.scale][run] = RunProgress("running", status)
+            status = known
+        elif status.seconds_left is None and known and known.seconds_left is not None:
+            progress[run] = RunProgress("left", known)  # the speed of an earlier attempt
+        else:
+            state = "running" if status.state == "running" else "left"
+            progress[run] = RunProgress(state, status)
         name = self._names.get(run, run)
-        if status is None:
+        if status is None or status.state != "running":  # of an earlier attempt
             return RunInTraining(name, None, None, None)
         return RunInTraining(name, status.rounds_done, status.rounds, status.accuracy)
 
@@ -297,7 +318,7 @@ class Campaign:
 
     def failures(self) -> str:
         """All jobs that failed, each with its error, its log and how to run it alone."""
-        numbers = [number for number in self._failed if number not in self._ended]
+        numbers = list(self._failed)
         if not numbers:
             return ""
         many = f"{len(numbers):,} jobs" if len(numbers) > 1 else "1 job"
@@ -315,7 +336,8 @@ class Campaign:
             target = scale.results.run(run).provenance
         else:
             scale, target = self._scales[0], Path(job.output[0])
-        alone = snakemake_alone(target, scale.options, self._remote and job.rule == "train")
+        profiles = self._profiles if self._remote and job.rule == "train" else ()
+        alone = snakemake_alone(target, scale.options, profiles)
         return failure_text(self.name(number), self._failed[number], job.log or None, alone)
 
     def interrupted(self) -> str:
@@ -374,11 +396,14 @@ def _listed(kind: str, paths: Sequence[Path], most: int) -> list[str]:
 
 def _log_lines(log: str) -> list[str]:
     """The lines of a job's log, without their times."""
+    return [line.partition("  ")[2] for line in _log_text(log).splitlines()]
+
+
+def _log_text(log: str) -> str:
     with suppress(OSError, ValueError):
         if log:
-            lines = Path(log).read_text(encoding="utf-8").splitlines()
-            return [line.partition("  ")[2] for line in lines]
-    return []
+            return Path(log).read_text(encoding="utf-8")
+    return ""
 
 
 def _signal(status: int) -> str:

@@ -35,7 +35,7 @@ from noisyfl.experiments.experiment import (
     RowEntry,
     Table,
 )
-from noisyfl.experiments.headers import Header, check_known, columns_of, distinct, rows_of
+from noisyfl.experiments.headers import Header, check_known, columns_of, rows_of
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.run_specs import RunSpecs
 from noisyfl.experiments.setting import is_change, merge
@@ -156,8 +156,8 @@ class Expansion:
     def _table(self, name: str, entry: Table) -> TableDescription:
         where = f"{self.where}: tables.{name}"
         columns = self._select("columns", name, columns_of(entry.columns, f"{where}.columns"))
-        every, added = rows_of(entry.rows, f"{where}.rows"), self._added_rows(name)
-        distinct([*every, *added], where)
+        every = rows_of(entry.rows, f"{where}.rows")
+        added = self._added_rows(name, every)
         for row in (*every, *added):
             for setting in row.method_in:
                 find(self.settings, setting, "setting", f"{row.place}.method_in")
@@ -201,11 +201,18 @@ class Expansion:
         lines_not_run(table, where)  # which rejects two numbers for one place
         return table
 
-    def _added_rows(self, table: str) -> list[Header]:
-        """The rows that the scale adds to a table."""
+    def _added_rows(self, table: str, every: Sequence[Header]) -> list[Header]:
+        """The rows that the scale adds to a table, whose own rows, ``every``, have other names."""
         where = f"{self.config_name}: overlay.add_rows.{self.name}/{table}"
         rows = self.overlay.add_rows.get(f"{self.name}/{table}", ())
-        return rows_of([RowEntry.read(row, f"{where}[{n}]: ") for n, row in enumerate(rows)], where)
+        entries = [RowEntry.read(row, f"{where}[{n}]: ") for n, row in enumerate(rows)]
+        added, taken = rows_of(entries, where), {row.name for row in every}
+        for row in added:
+            if row.name in taken:
+                raise BadInput(
+                    f"{row.place}: the table has a row {row.name!r}; choose another name"
+                )
+        return added
 
     def _select(self, kind: str, table: str, headers: list[Header]) -> list[Header]:
         """The rows or columns that the scale keeps: those it names, or all if it names none."""

@@ -15,7 +15,13 @@ from noisyfl.core.provenance import Provenance, read_provenance
 from noisyfl.core.text import aligned, one_line
 from noisyfl.experiments.plan import Plan
 from noisyfl.runs.devices import has_gpu
-from noisyfl.runs.status import StatusRecord, failure_text, read_statuses, snakemake_alone
+from noisyfl.runs.status import (
+    StatusRecord,
+    failure_text,
+    read_statuses,
+    slurm_profiles,
+    snakemake_alone,
+)
 
 LOST_SECONDS = 300.0
 """Time without a sign of life after which a run counts as lost: its process or node is gone."""
@@ -265,7 +271,8 @@ def _failures(
             status = one.status
             error = status.error or "for an unknown reason"
             target = results.run(run).provenance
-            alone = snakemake_alone(target, options, status.slurm_job is not None)
+            profiles = slurm_profiles() if status.slurm_job is not None else ()
+            alone = snakemake_alone(target, options, profiles)
             lines += ["", failure_text(plan.words_of(run), error, status.log, alone)]
     return lines
 

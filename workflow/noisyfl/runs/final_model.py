@@ -13,8 +13,9 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from noisyfl import __version__
-from noisyfl.core.artifacts import DamagedArtifact, replacing
+from noisyfl.core.artifacts import DamagedArtifact, RunFiles, replacing
 from noisyfl.core.options import BadInput, kind_of
+from noisyfl.core.provenance import read_provenance
 from noisyfl.data.augmentation.augment import View
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.models import build_model
@@ -24,12 +25,6 @@ from noisyfl.simulation.model import Networks
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.weights import Weights
 from noisyfl.specs.identity import identity
-
-NO_MODEL = (
-    "no model was saved; `noisyfl train SPEC.json --keep-models`, with the run's spec.json, trains "
-    "it once more and saves one"
-)
-"""The message about a model that was not saved."""
 
 
 def save_model(
@@ -63,6 +58,23 @@ def save_model(
     with replacing(path) as draft:
         draft.write_bytes(content)
     return True
+
+
+def why_no_model(files: RunFiles, stored: RunFiles) -> str:
+    """Why a complete run has no model, and how to get one if it may have one.
+
+    Args:
+        files: where its artifact was found.
+        stored: of the run in the store.
+    """
+    if stored.no_model.exists():
+        return "the run keeps no model, as it is tested with its clients' own models"
+    if read_provenance(files.provenance, files.folder.name).status == "diverged":
+        return "the run keeps no model, as it diverged"
+    return (
+        "no model was saved; `noisyfl train SPEC.json --keep-models`, with the run's spec.json, "
+        "trains it once more and saves one"
+    )
 
 
 class FinalModel(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -250,17 +251,30 @@ def scale_words(
     return words
 
 
-def snakemake_alone(target: Path, options: Sequence[str], on_slurm: bool) -> str:
+def slurm_profiles(words: Sequence[str] = ()) -> list[str]:
+    """The profiles with which Snakemake trains on a cluster: those that it was given, or else the
+    repository's.
+
+    Args:
+        words: of Snakemake's command line, if it is known.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--profile", action="append")
+    given = parser.parse_known_args(words)[0].profile or [os.environ.get("SNAKEMAKE_PROFILE")]
+    return [one for one in given if one not in (None, "", "none")] or ["slurm"]
+
+
+def snakemake_alone(target: Path, options: Sequence[str], profiles: Sequence[str] = ()) -> str:
     """The command with which Snakemake makes one file, and nothing that depends on it.
 
     Args:
         target: of a run its provenance, as the rule ``train`` names it.
         options: of the configuration, see :func:`scale_words`.
-        on_slurm: whether the command is to train on a cluster.
+        profiles: that the command needs, such as those of :func:`slurm_profiles`.
     """
     # The target comes first: --configfile takes a list, and would take it for another file.
-    profile = ["--profile", "slurm"] if on_slurm else []
-    return shlex.join(["snakemake", str(target), "--cores", "1", *profile, *options])
+    given = [word for profile in profiles for word in ("--profile", profile)]
+    return shlex.join(["snakemake", str(target), "--cores", "1", *given, *options])
 
 
 def _now() -> datetime:
