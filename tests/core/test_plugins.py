@@ -11,6 +11,7 @@ from noisyfl.core.code import code_digest
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noise.label_noise import LABEL_NOISES
+from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.specs.spec import canonical_run
 from outside import as_before
 
@@ -30,6 +31,10 @@ OWN = NOISE.format(name="own", revision=1)
 METHOD = """import noisyfl.method as fl
 @fl.METHODS.register("misspelled")
 class Misspelled(fl.ServerSide, fl.ClientSide):
+"""
+PARTITION = """from noisyfl.data.partitioning.partition import PARTITIONS, Partition
+@PARTITIONS.register("undrawn")
+class Undrawn(Partition):
 """
 
 
@@ -284,6 +289,22 @@ def test_a_component_that_keeps_something_in_itself_is_told_where_to_keep_it():
             "default: mu: Input should be a valid integer (got 'none')",
         ),
         (
+            METHOD + "    mu: dict = fl.option({}, doc='weights')\n",
+            "line 2: method 'misspelled': mu: got the type dict, expected int, float, bool, str, a",
+        ),
+        (
+            METHOD + "    mu: list | None = fl.option(None, doc='weights')\n",
+            "line 2: method 'misspelled': mu: got the type list | None, expected int, float, bool",
+        ),
+        (
+            METHOD + "    name: str = fl.option('a', doc='a name')\n",
+            "got an option 'name', which is the name of an attribute; expected another name",
+        ),
+        (
+            PARTITION + "    def draw(self, labels, classes, rng):\n        return []\n",
+            "mine.py, line 2: partition 'undrawn': Undrawn has no _draw",
+        ),
+        (
             METHOD + "    def losess(self, logits, target):\n        return 0\n",
             "there is no hook 'losess'; did you mean 'losses'? The name of a function",
         ),
@@ -313,6 +334,21 @@ def test_what_is_wrong_with_a_file_is_one_line_and_it_can_be_mended(tmp_path, te
     assert "own" not in LABEL_NOISES.classes
     plugins.load([file_of(tmp_path)])
     assert "own" in LABEL_NOISES.classes
+
+
+def test_a_partition_draws_or_assigns_and_options_have_the_types_of_the_guide(tmp_path):
+    text = f"""from typing import Annotated, Literal
+from pydantic import Field
+{PARTITION}    share: float | None = 0.5
+    shares: list[Annotated[float, Field(ge=0)]] | None = None
+    table: list[list[int]] = [[1]]
+    order: Literal["up", "down"] = "up"
+
+    def assign(self, labels, classes, rng, own=None):
+        return []
+"""
+    plugins.load([file_of(tmp_path, text)])
+    assert "undrawn" in PARTITIONS.classes
 
 
 def test_two_plugins_of_one_name_are_refused_naming_both(tmp_path):

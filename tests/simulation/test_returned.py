@@ -78,6 +78,10 @@ WRONG = {
     "Epoch.targets: got torch.int64 [1], expected one for each of the client's": {
         "epoch": lambda self, client, turn: Epoch([np.array([0])], client.labels[:1])
     },
+    "epoch: got list of 0, expected an Epoch": {"epoch": lambda self, client, turn: []},
+    "Epoch.targets: got list of 1, expected a tensor of int64 or of a float": {
+        "epoch": lambda self, client, turn: Epoch([np.array([0])], [1])
+    },
     "Epoch.extras: a: got list of 1, expected a list of ": epoch(extras={"a": [1.0]}),
     "Epoch.learns: got 'classifier', expected a beginning of one of 0.body.0.weight": epoch(
         learns="classifier"

@@ -20,7 +20,7 @@ from pydantic import Field
 from noisyfl.core.code import code_digest
 from noisyfl.core.options import BadInput, check_keys, closest, did_you_mean, find, within
 from noisyfl.core.plugins import COMPONENTS, add, plugin_of
-from noisyfl.core.typed import Typed, extra_of
+from noisyfl.core.typed import Typed, extra_of, is_option_type
 
 LONGEST = 2_000
 """Most characters of a component that is given as text."""
@@ -122,6 +122,11 @@ class Component(Typed):
         return {"name": self.name, **self.options(), **revision}
 
     @classmethod
+    def lacking(cls) -> list[str]:
+        """The functions that a class has to define before it can be registered."""
+        return sorted(getattr(cls, "__abstractmethods__", ()))
+
+    @classmethod
     def check_options(cls, raw: Any) -> None:
         """Raise :class:`BadInput` if options are wrong; they may be missing."""
         cls.read(raw, partial=True)
@@ -172,7 +177,8 @@ class Registry(Generic[C]):
 
         Raises:
             BadInput: the class is not of this kind or lacks a function, a hook's name is misspelled
-                (:func:`check_hooks`), or the component's name is taken.
+                (:func:`check_hooks`), an option has a type that no option may have, or the
+                component's name is taken.
         """
 
         def register(cls: type[D]) -> type[D]:
@@ -191,11 +197,18 @@ class Registry(Generic[C]):
         if not issubclass(cls, self.bases):
             expected = " or a ".join(base.__name__ for base in self.bases)
             raise BadInput(f"{self.kind} {name!r}: {cls.__name__} is not a {expected}")
-        if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
+        if lacking := cls.lacking():
             raise BadInput(f"{self.kind} {name!r}: {cls.__name__} has no {lacking[0]}")
         of = f"{self.kind} {name!r}: "
         check_hooks(cls, self.bases, of)
         cls.read(cls.defaults(), f"{of}default: ", partial=True, typed=True)
+        for option, field in cls.model_fields.items():
+            if not is_option_type(field.annotation):
+                raise BadInput(
+                    f"{of}{option}: got the type {inspect.formatannotation(field.annotation)}, "
+                    "expected int, float, bool, str, a Literal, a list of one of them, such as "
+                    "list[float], or one of these with `| None`"
+                )
 
     def names(self) -> list[str]:
         """All names, sorted."""
@@ -234,16 +247,19 @@ def check_hooks(cls: type, bases: Sequence[type], of: str) -> None:
 
     Raises:
         BadInput: a function would never be called, as its name is nearly that of a hook, or that of
-            a hook of another base; or a hook takes other arguments than it is given.
+            a hook of another base; a hook takes other arguments than it is given; or an option has
+            the name of a hook or of an attribute of a base.
     """
     hooks, base_of = {}, {}
+    attributes = {name for base in bases for name in getattr(base, "__class_vars__", ())}
     for base in sorted(bases, key=lambda base: issubclass(cls, base)):  # its own base wins
         for name, hook in _public_functions(base):
             hooks[name], base_of[name] = hook, base
     for name in getattr(cls, "model_fields", {}):
-        if name in hooks:
+        if name in hooks or name in attributes:
+            kind = "a hook" if name in hooks else "an attribute"
             raise BadInput(
-                f"{of}got an option {name!r}, which is the name of a hook; expected another name"
+                f"{of}got an option {name!r}, which is the name of {kind}; expected another name"
             )
     for name, function in vars(cls).items():
         if not inspect.isfunction(function) or name[0] == "_":

@@ -264,6 +264,18 @@ def is_nullable(field: FieldInfo) -> bool:
     return types.NoneType in typing.get_args(field.annotation)
 
 
+def is_option_type(annotation: Any) -> bool:
+    """Whether an option may have a type: of a number, a text or a choice, of a list of these, or of
+    one of them and null.
+    """
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (types.UnionType, typing.Union):
+        return all(part is types.NoneType or is_option_type(part) for part in arguments)
+    if origin in (list, typing.Annotated):
+        return is_option_type(arguments[0])
+    return origin is Literal or annotation in (bool, int, float, str)
+
+
 def is_list(field: FieldInfo) -> bool:
     """Whether the value is a list."""
     return typing.get_origin(_without_null(field.annotation)) is list

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from noisyfl.core.options import BadInput, within
+from noisyfl.core.options import BadInput, kind_of, within
 from noisyfl.core.randomness import only_streams, torch_seed
 from noisyfl.models import cnn, mlp, resnet  # noqa: F401  (where the models are registered)
 from noisyfl.models.model import CACHE_ONLY, MODELS, Model, Shape, WeightFiles
@@ -62,9 +62,9 @@ def check_module(module: nn.Module, shape: Shape, classes: int) -> None:
         ("features(images)", features, (2, classifier.in_features)),
         ("the module", logits, (2, classes)),
     ):
-        if tuple(found.shape) != expected:
+        if not isinstance(found, Tensor) or tuple(found.shape) != expected:
             raise BadInput(
-                f"{what} gives {list(found.shape)} for two images, expected {list(expected)}"
+                f"{what} gives {kind_of(found)} for two images, expected a tensor {list(expected)}"
             )
     if not any(logits is one for one in given):
         raise BadInput(

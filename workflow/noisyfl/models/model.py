@@ -44,12 +44,19 @@ class Model(Component, ABC):
     minimum: ClassVar[Annotated[int, Field(ge=1)]]
 
     def check(self, shape: Shape) -> None:
-        """Raise :class:`BadInput` if the model cannot take images of this shape."""
+        """Raise :class:`BadInput` if the model cannot take images of this shape, or does not say
+        which it can.
+        """
+        least = getattr(self, "minimum", None)
+        if not isinstance(least, int) or least < 1:
+            raise BadInput(
+                f"{self.name}: minimum: got {least!r}, expected a whole number from 1 on"
+            )
         height, width, _ = shape
-        if min(height, width) < self.minimum:
+        if min(height, width) < least:
             raise BadInput(
                 f"{self.name} cannot take images of {height}x{width}, expected at least "
-                f"{self.minimum}x{self.minimum}"
+                f"{least}x{least}"
             )
 
     @abstractmethod

@@ -262,6 +262,8 @@ def epoch_of(side: ClientSide, client: Client, turn: Turn, fewest: int = 1) -> E
         BadInput: it is none, or has no target for each of the client's samples.
     """
     epoch = side.epoch(client, turn)
+    if not isinstance(epoch, Epoch):
+        raise BadInput(f"epoch: got {kind_of(epoch)}, expected an Epoch")
     if len(epoch.targets) != len(client):
         raise BadInput(
             f"Epoch.targets: got {kind_of(epoch.targets)}, expected one for each of the client's "

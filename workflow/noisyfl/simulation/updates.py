@@ -49,10 +49,11 @@ class Epoch:
     repeatable: bool = True
 
     def __post_init__(self) -> None:
+        kind = self.targets.dtype if isinstance(self.targets, Tensor) else None
+        if kind is None or (kind != torch.int64 and not kind.is_floating_point):
+            got = kind_of(self.targets)
+            raise BadInput(f"Epoch.targets: got {got}, expected a tensor of int64 or of a float")
         samples = len(self.targets)
-        kind = self.targets.dtype
-        if kind != torch.int64 and not kind.is_floating_point:
-            raise BadInput(f"Epoch.targets: got {kind_of(self.targets)}, expected int64 or a float")
         if not isinstance(self.views, tuple) or not set(self.views) <= set(KINDS):
             raise BadInput(f"Epoch.views: got {self.views!r}, expected a tuple of {KINDS}")
         for step in self.steps:

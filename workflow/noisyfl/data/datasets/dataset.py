@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from noisyfl.core.options import find
 from noisyfl.core.plugins import COMPONENTS, add
-from noisyfl.core.typed import Typed, bad_input
+from noisyfl.core.typed import Typed, bad_input, each_once
 from noisyfl.data.datasets import open_set
 from noisyfl.data.datasets.classes import (
     CIFAR10_CLASSES,
@@ -69,11 +69,11 @@ class Dataset:
 
     name: str
     shape: tuple[int, int, int]
-    classes: tuple[str, ...]
+    classes: Annotated[tuple[str, ...], AfterValidator(each_once)]
     train_size: int
     test_size: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    mean: tuple[Annotated[float, Field(ge=0, le=1)], ...]
+    std: tuple[Annotated[float, Field(ge=0.0001, le=1)], ...]
     load: Callable[[Path, bool], tuple[Arrays | Files, Arrays | Files]]
     train_shape: tuple[int, int, int] | None = None
     true_labels: bool = True
@@ -238,7 +238,8 @@ def add_dataset(facts: Dataset) -> None:
     """Make a dataset known by its name.
 
     Raises:
-        BadInput: another dataset has it, or a fact is of another type.
+        BadInput: another dataset has it, a fact is of another type, two classes have one name, or
+            ``mean`` or ``std`` is none of pixels that are scaled to 0 to 1.
     """
     try:
         facts = TypeAdapter(Dataset).validate_python(vars(facts))

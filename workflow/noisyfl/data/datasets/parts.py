@@ -8,6 +8,7 @@ images would fill the memory, the images are kept as JPEG in other files
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from noisyfl.core.artifacts import DamagedArtifact, read_table, to_numpy, write_table, write_text
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, kind_of
+from noisyfl.core.plugins import is_of_plugin, module_of, naming_the_line, plugin_of
 from noisyfl.data.datasets.dataset import Dataset, DatasetPart, dataset
 from noisyfl.data.datasets.images import Arrays, Files, Unreadable, in_order, pixels
 from noisyfl.data.datasets.requested import missing_files, shortened
@@ -144,13 +146,40 @@ def _official(
     """Both parts from the first folder that has their files; see :func:`prepare`."""
 
     def look(root: Path) -> tuple[Arrays | Files, Arrays | Files]:
-        parts = facts.load(root, download and root == each(roots)[-1])
+        try:
+            parts = facts.load(root, download and root == each(roots)[-1])
+        except FileNotFoundError as error:  # of a plugin; our loaders say what to do about it
+            why = f"{error.filename}: {error.strerror}" if error.filename else error
+            raise NotFound(facts.name, f"not in the data folder {root} ({why})") from error
+        _check_loaded(facts.name, parts)
         absent = [str(p) for part in parts if isinstance(part, Files) for p in missing_files(part)]
         if absent:
             raise NotFound(facts.name, _fault("are missing", absent, report))
         return parts
 
-    return first(roots, look)
+    with naming_the_line(is_of_plugin) if plugin_of(module_of(facts)) else nullcontext():
+        return first(roots, look)
+
+
+def _check_loaded(name: str, given: Any) -> None:
+    """Raise :class:`BadInput` unless a loader has returned both parts."""
+    match given:
+        case (
+            (np.ndarray(), np.ndarray()) | Files(),
+            (np.ndarray(), np.ndarray()) | Files(),
+        ):
+            return
+    raise BadInput(
+        f"dataset {name!r}: load: got {_in_words(given)}, expected ((images, labels), (images, "
+        "labels)) of the training and the test part, NumPy arrays"
+    )
+
+
+def _in_words(given: Any) -> str:
+    """What a loader has returned; of a short tuple or list, what each of its items is."""
+    if isinstance(given, tuple | list) and len(given) <= 4:
+        return f"({', '.join(map(_in_words, given))})"
+    return kind_of(given)
 
 
 def _refuse(name: str, unreadable: list[Unreadable], report: Path) -> None:

@@ -48,6 +48,12 @@ class Partition(Component, ABC):
         added_later=True,
     )
 
+    @classmethod
+    def lacking(cls) -> list[str]:
+        """``_draw`` too, unless the partition has its own ``assign``."""
+        draws = cls._draw is not Partition._draw or cls.assign is not Partition.assign
+        return super().lacking() if draws else ["_draw"]
+
     def verify(self, context: Mapping[str, Any]) -> None:
         """Raise :class:`BadInput` if options do not fit together."""
         super().verify(context)
