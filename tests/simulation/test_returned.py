@@ -143,7 +143,7 @@ WRONG = {
             means=[np.zeros(3)]
         )
     },
-    "round 1: draws from the random numbers that Python's or NumPy's module shares, which": {
+    "round 1: draws from the random numbers that all of NumPy shares, which no trial's seed": {
         "select": lambda self, round, federation: [int(np.random.randint(2))]
     },
     "predictors: got list of 0, expected at least one Predictor": {

@@ -10,7 +10,6 @@ the interruption.
 from __future__ import annotations
 
 import hashlib
-import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -39,25 +38,27 @@ def torch_seed(seed: int, *name: str | int) -> int:
 
 @contextmanager
 def only_streams(where: str, instead: str) -> Iterator[None]:
-    """Raise :class:`BadInput` if a plugin's code uses the generators that Python's and NumPy's
-    modules share: no trial's seed sets them, so each process would draw something else.
+    """Raise :class:`BadInput` if code uses the generator that all of NumPy shares: no trial's seed
+    sets it, so each process would draw something else.
+
+    Python's own generator is not looked at, since importing a module may draw from it.
 
     Args:
         where: what the error message calls the code.
         instead: what it should draw from.
     """
-    before = _shared_states()
+    before = _shared_state()
     yield
-    if _shared_states() != before:
+    if _shared_state() != before:
         raise BadInput(
-            f"{where}: draws from the random numbers that Python's or NumPy's module shares, which "
-            f"no trial's seed sets, expected from {instead}"
+            f"{where}: draws from the random numbers that all of NumPy shares, which no trial's "
+            f"seed sets, expected from {instead}"
         )
 
 
-def _shared_states() -> tuple[object, ...]:
-    numpy_state = np.random.get_state(legacy=False)["state"]
-    return random.getstate(), numpy_state["pos"], numpy_state["key"].tobytes()
+def _shared_state() -> tuple[object, ...]:
+    state = np.random.get_state(legacy=False)["state"]
+    return state["pos"], state["key"].tobytes()
 
 
 def _key(name: tuple[str | int, ...]) -> tuple[int, ...]:
