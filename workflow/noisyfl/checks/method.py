@@ -31,9 +31,10 @@ from noisyfl.checks.small_run import (
     train_small,
 )
 from noisyfl.core.artifacts import Results, RunFiles, read_json, read_table
+from noisyfl.core.hooks import check_hooks, hooks_of
 from noisyfl.core.options import check_keys
 from noisyfl.core.plugins import with_line
-from noisyfl.core.registry import check_hooks, hooks_of, parts_of, split_method
+from noisyfl.core.registry import parts_of, split_method
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.rounds import simulate
