@@ -35,7 +35,7 @@ from noisyfl.experiments.experiment import (
     RowEntry,
     Table,
 )
-from noisyfl.experiments.headers import Header, check_known, columns_of, rows_of
+from noisyfl.experiments.headers import Header, check_known, columns_of, rows_of, shown_places
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.run_specs import RunSpecs
 from noisyfl.experiments.setting import is_change, merge
@@ -43,7 +43,6 @@ from noisyfl.specs.catalogue import canonical_method, methods
 from noisyfl.specs.descriptions import (
     CellDescription,
     FigureDescription,
-    Heading,
     Mark,
     Panel,
     TableDescription,
@@ -308,8 +307,8 @@ class Expansion:
         all_rows = rows_of(file.rows, where)
         all_columns = [one for one in columns_of(file.columns, where) if one.has_runs]
         plural = "" if isinstance(entry, OfCell) else "s"
-        rows = _places(all_rows, table.rows, entry.rows, f"{where}.row{plural}")
-        columns = _places(all_columns, table.columns, entry.columns, f"{where}.column{plural}")
+        rows = shown_places(all_rows, table.rows, entry.rows, f"{where}.row{plural}")
+        columns = shown_places(all_columns, table.columns, entry.columns, f"{where}.column{plural}")
         if not (rows and columns):
             wanted = entry.rows or all_rows, entry.columns or all_columns
             if all(wanted):
@@ -401,24 +400,3 @@ def _check_named(kind: str, raw: Any) -> None:
 def _exactly(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A spec without its precision, in which it may differ and still be as the paper has it."""
     return {**spec, "schedule": {**spec["schedule"], "precision": None}}
-
-
-def _places(
-    headers: Sequence[Header], headings: Sequence[Heading], chosen: list[str], where: str
-) -> list[int]:
-    """The numbers of a table's rows or columns that a figure shows.
-
-    If the scale keeps a part of the table, these are the wanted ones that are left; if none are
-    left, all that the table keeps.
-
-    Args:
-        headers: those of the experiment's file that have runs.
-        headings: those that the scale keeps.
-        chosen: the names of those to be shown; none: all that have runs.
-        where: ``chosen`` stands; it ends with a key such as ``rows``.
-    """
-    names = [heading.name for heading in headings]
-    known = [header.name for header in headers]
-    check_known(known, chosen, where.rpartition(".")[2].removesuffix("s"), where)
-    left = [name for name in chosen if name in names] or known
-    return [names.index(name) for name in left if name in names]

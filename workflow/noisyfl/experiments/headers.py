@@ -145,3 +145,24 @@ def distinct(headers: list[Header], where: str) -> list[Header]:
     for twice in {name for name in names if names.count(name) > 1}:
         raise BadInput(f"{where}: two are called {twice!r}, expected names to differ")
     return headers
+
+
+def shown_places(
+    headers: Sequence[Header], headings: Sequence[Heading], chosen: list[str], where: str
+) -> list[int]:
+    """The numbers of a table's rows or columns that a figure shows.
+
+    If the scale keeps a part of the table, these are the wanted ones that are left; if none are
+    left, all that the table keeps.
+
+    Args:
+        headers: those of the experiment's file that have runs.
+        headings: those that the scale keeps.
+        chosen: the names of those to be shown; none: all that have runs.
+        where: ``chosen`` stands; it ends with a key such as ``rows``.
+    """
+    names = [heading.name for heading in headings]
+    known = [header.name for header in headers]
+    check_known(known, chosen, where.rpartition(".")[2].removesuffix("s"), where)
+    left = [name for name in chosen if name in names] or known
+    return [names.index(name) for name in left if name in names]
