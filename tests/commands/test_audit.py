@@ -240,8 +240,9 @@ def test_seeds_share_clients_from_a_file_and_file_names_may_be_of_any_bytes(tmp_
     [
         (["0123456789abcdef"], "0123456789abcdef: no run in results or reproduced/ has"),
         (["0123456789abcdef", "--method", "gce"], "RUN: expected either runs, or a method"),
-        (["--method", "fedavgg"], "no method is called 'fedavgg'"),
+        (["--method", "fedavgg"], "--method: no method is called 'fedavgg'"),
         (["--level", "0.3"], "--level: got 0.3, expected none, since the label noise none"),
+        (["--level", "[0.3, 0.4]"], "--level: got several values, expected one: an audit has one"),
         (["--to", "file"], "--to: got 'file', expected a folder"),
         (["--method", "coteaching"], "--method.coteaching.forget_rate: got null, which stands for"),
         (["--method", "centralized"], "centralized pools the samples of all clients, which an"),

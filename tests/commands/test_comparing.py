@@ -11,12 +11,13 @@ import pytest
 
 import noisyfl
 from noisyfl.__main__ import main
-from noisyfl.analysis.compared import significance
+from noisyfl.analysis.compared import significance, summarise
 from noisyfl.core.options import BadInput
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.experiments.comparison import read_comparison
-from noisyfl.experiments.comparison_files import curves_of
+from noisyfl.experiments.comparison_files import figure_of
+from noisyfl.experiments.comparison_input import read_comparison
 from noisyfl.methods import METHODS
+from noisyfl.pages.compared import ComparisonTable
 from outside import PARTS
 
 SMALL = {"clients": 4, "partition": "iid", "rounds": 2, "participation": 0.5, "local_epochs": 1}
@@ -91,8 +92,8 @@ def test_the_figure_of_a_comparison_has_the_runs_that_there_are(tmp_path, monkey
     like = {"like": "fedcorr/table2:ρ=0.6 τ=0.5", "scale": "reduced"}
     wanted = read_comparison(["fedavg", "fedcorr"], {}, OwnFiles(tmp_path, tmp_path), **like)
     first, *others = wanted.runs
-    assert curves_of(wanted, wanted.runs).run_ids() == [first, *others]
-    description = curves_of(wanted, others)
+    assert figure_of(wanted, wanted.runs).run_ids() == [first, *others]
+    description = figure_of(wanted, others)
     assert description.run_ids() == others
     assert [row.name for row in description.source_table.rows] == ["fedavg", "fedcorr"]
 
@@ -104,7 +105,7 @@ def test_the_figure_of_a_comparison_has_the_runs_that_there_are(tmp_path, monkey
     )
     where = {"results": tmp_path, "data": tmp_path, "device": "cpu"}
     noisyfl.compare(["fedavg", "fedcorr"], **like, **where, figure=tmp_path / "a.png")
-    assert drawn == {tmp_path / "a.png": curves_of(wanted, wanted.runs)}
+    assert drawn == {tmp_path / "a.png": figure_of(wanted, wanted.runs)}
     with pytest.raises(BadInput, match=r"figure: got 'a.gif', expected a name in .png or .pdf"):
         noisyfl.compare(["fedavg"], **where, figure="a.gif")
 
@@ -139,6 +140,9 @@ def test_nothing_is_chosen_from_values_of_which_a_run_failed(command, tmp_path):
         (["--figure", "a.jpg"], "--figure: got 'a.jpg', expected a name in .png or .pdf"),
         (["--markdown", "."], "--markdown: got '.', expected a file, and it is a folder"),
         (["--seed", "5"], ""),
+        (["--level", "[0.1, 0.1]"], "--level: got ['0.1', '0.1'], expected each once"),
+        (["--level", "[0.1"], "--level: cannot read '[0.1'"),
+        (["--noise", "[pair, symmetric(count='x')]"], "--noise: symmetric.count: Input should be"),
     ],
 )
 def test_where_the_table_goes_is_checked_before_training(command, monkeypatch, words, said):
@@ -244,6 +248,65 @@ def test_a_run_that_diverged_is_warned_of(tmp_path):
     spec = noisyfl.load_run(frame["run"][0], tmp_path / "results").spec
     with pytest.warns(UserWarning, match="fedavg on digits.*: diverged after 0 rounds"):
         noisyfl.train(spec, tmp_path / "results", tmp_path)
+
+
+@pytest.mark.slow
+def test_several_settings_are_columns(command, tmp_path):
+    words = ["fedavg", "gce", *FLAGS, "--level", "[0, 0.3]"]
+    said = command(*words, "--csv", "a.csv", "--markdown", "a.md", "--figure", "a.png")
+    frame = pd.read_csv("a.csv")
+    assert frame["setting"].tolist() == ["noise_level=0"] * 4 + ["noise_level=0.3"] * 4
+    assert frame["noise_level"].tolist() == [0] * 4 + [0.3] * 4
+    assert "gce, noise_level=0.3, seed 2: test accuracy" in said.err
+    lines = said.out.splitlines()
+    assert lines[2].split() == ["method", "noise_level=0", "noise_level=0.3"]
+    for line, (_, cells) in zip(lines[3:5], frame.groupby("method"), strict=True):
+        for _, cell in cells.groupby("setting"):
+            assert f"{cell['accuracy'].mean():.1f} ± {cell['accuracy'].std():.1f}" in line
+    assert "| fedavg |" in (tmp_path / "a.md").read_text()
+    assert (tmp_path / "a.png").exists()
+    listed = command(*words, "--dry-run").out
+    assert listed.count("exists") == 8
+    assert "gce on digits, noise_level=0.3, seed 2" in listed
+
+
+def rows_with(accuracies):
+    """A frame of runs, by setting and method."""
+    return pd.DataFrame(
+        {
+            "setting": setting,
+            "method": method,
+            "seed": seed,
+            "split": "test",
+            "status": "finished",
+            "accuracy": accuracy,
+            **dict.fromkeys(["best", "best_round", "precision", "recall", "seconds"], 1.0),
+        }
+        for (setting, method), values in accuracies.items()
+        for seed, accuracy in enumerate(values, 1)
+    )
+
+
+def test_methods_are_compared_within_each_setting():
+    near, far = (50.0, 50.2, 50.1), (70.0, 70.3, 70.1)
+    cells = {("x=1", "a"): near, ("x=1", "b"): far, ("x=2", "a"): far, ("x=2", "b"): far[::-1]}
+    frame = rows_with(cells)
+    found = significance(frame).set_index("setting")
+    assert found.loc["x=1", "difference"] == pytest.approx(20.03, abs=0.01)
+    assert found.loc["x=2", "difference"] == pytest.approx(0)
+    assert found["significant"].tolist() == [True, False]
+
+    gone = frame.drop(frame.index[-1])
+    summary = summarise(gone, ["a", "b", "c"], ["x=1", "x=2"])
+    table = ComparisonTable(summary, {"b": "chosen from 2"}, 3)
+    lines = [line.split("  ") for line in table.as_text().splitlines()]
+    cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
+    assert cells[0] == ["method", "x=1", "x=2"]
+    assert cells[1] == ["a", "50.1 ± 0.1", "70.1 ± 0.2"]
+    assert cells[2] == ["b [chosen from 2]", "70.1 ± 0.2*", "70.2 ± 0.1 [2 of 3 seeds]"]
+    assert cells[3] == ["c", "[0 of 3 seeds]", "[0 of 3 seeds]"]
+    assert "significant at 5 %, corrected for all cells" in table.legend
+    assert "| 70.1 ± 0.2\\* |" in table.as_markdown("x 1 or 2")
 
 
 def test_significance_is_that_of_the_tables():

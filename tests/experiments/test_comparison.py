@@ -9,8 +9,8 @@ from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput
 from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.experiments.comparison import DEFAULT_METHODS, read_comparison
 from noisyfl.experiments.comparison_files import check_target, write_scale
+from noisyfl.experiments.comparison_input import DEFAULT_METHODS, read_comparison
 from noisyfl.experiments.config import load_config
 from noisyfl.experiments.places import Places
 
@@ -88,7 +88,7 @@ def test_a_list_in_the_schedule_is_a_row_for_each_value_of_every_method(own):
     schedules = [spec["schedule"] for spec in wanted.runs.values()]
     assert [one["learning_rate"] for one in schedules] == [0.01, 0.1] * 3
     assert {one["momentum"] for one in schedules} == {0.0}
-    assert "learning_rate 0.01 or 0.1, momentum 0.0, optimizer adamw" in wanted.describe()
+    assert "learning_rate 0.01 or 0.1, momentum 0, optimizer adamw" in wanted.describe()
     first = wanted.on_validation()
     assert len(first.rows) == 6
     worth = {row.name: number for number, row in enumerate(first.rows)}
@@ -98,6 +98,52 @@ def test_a_list_in_the_schedule_is_a_row_for_each_value_of_every_method(own):
         ("fedprox(mu=2), learning_rate=0.1", "chosen from 4"),
     ]
     assert set(chosen.runs) < set(wanted.runs)
+
+
+def test_a_list_in_the_setting_is_a_setting_for_each_value(own):
+    given = {"noise_level": [0, 0.2], "partition": "dirichlet(alpha=[0.1, 1])", "clients": [5]}
+    wanted = read_comparison(["fedavg", "gce(q=[0.3, 0.7])"], given, own, seeds=1)
+    assert [one.swept for one in wanted.settings] == [
+        {"dirichlet.alpha": alpha, "noise_level": level} for alpha in (0.1, 1) for level in (0, 0.2)
+    ]
+    assert wanted.settings[1].name == "dirichlet.alpha=0.1, noise_level=0.2"
+    assert wanted.axis == ""  # there are two
+    assert len(wanted.runs) == 12
+    for one in wanted.settings:
+        assert [*one.specs] == ["fedavg", "gce(q=0.3)", "gce(q=0.7)"]
+        for specs in one.specs.values():
+            partition = specs[0]["noisy_partition"]
+            assert partition["partition"]["alpha"] == one.swept["dirichlet.alpha"]
+            assert partition["noise_level"]["level"] == one.swept["noise_level"]
+    assert "noise_level constant(level=0) or constant(level=0.2), model cnn" in wanted.describe()
+    chosen = wanted.choose({"gce(q=0.3)": 1, "gce(q=0.7)": 2})
+    assert len(chosen.runs) == 8
+    assert set(chosen.runs) < set(wanted.runs)
+    validation = wanted.on_validation()
+    assert [one.swept for one in validation.settings] == [one.swept for one in wanted.settings]
+
+
+def test_each_setting_has_the_defaults_of_its_dataset_and_noise(own):
+    given = {"dataset": ["digits", "fashion_mnist"], "label_noise": ["none", "pair"]}
+    wanted = read_comparison(["fedavg"], given, own, seeds=1)
+    found = [specs for one in wanted.settings for (specs,) in one.specs.values()]
+    assert [spec["schedule"]["rounds"] for spec in found] == [20, 20, 30, 30]
+    levels = [spec["noisy_partition"]["noise_level"] for spec in found]
+    assert [level.get("level") for level in levels] == [None, 0.4, None, 0.4]
+    assert [one.swept["dataset"] for one in wanted.settings] == ["digits"] * 2 + [
+        "fashion_mnist"
+    ] * 2
+    models = read_comparison(["fedavg"], {"model": ["cnn", "mlp(hidden=[8])"]}, own, seeds=1)
+    assert [one.name for one in models.settings] == ["model=cnn", "model=mlp(hidden=[8])"]
+
+
+def test_the_settings_lie_on_an_axis_if_they_differ_in_one_number(own):
+    def axis(**setting):
+        return read_comparison(["fedavg"], setting, own, seeds=1).axis
+
+    assert axis(noise_level=[0.1, 0.2]) == "noise_level"
+    assert axis(partition="dirichlet(alpha=[0.1, 1])") == "dirichlet.alpha"
+    assert axis(noise_level=[0.1]) == axis() == axis(partition=["iid", "dirichlet(alpha=1)"]) == ""
 
 
 def test_adam_has_its_own_learning_rate_unless_one_is_given(own):
@@ -114,7 +160,10 @@ def test_adam_has_its_own_learning_rate_unless_one_is_given(own):
     [
         (["fedavg", "gce"], {"learning_rate": [0.01, 0.1], "local_epochs": [1, 2]}, None),
         (["fedavg", "fedprox(mu=[0.1, 1])", "median+gce"], {"noise_level": 0.2, "rounds": 7}, None),
+        (["fedavg", "gce(q=[0.3, 0.7])"], {"noise_level": [0, 0.2], "rounds": [3, 7]}, None),
+        (["fedavg"], {"partition": ["iid", "dirichlet(alpha=1)"], "clients": [4, 30]}, None),
         (["fedavg", "fedcorr", "centralized+dividemix"], {}, f"fedcorr/table2:{RHO}"),
+        (["fedcorr"], {"noise_level": [0.1, 0.3]}, f"fedcorr/table2:{RHO}"),
         (["fedrn"], {"clients": 10, "noise_level": "constant(level=0.3)"}, f"fedcorr/table2:{RHO}"),
     ],
 )
@@ -130,6 +179,13 @@ def test_snakemake_makes_the_same_runs_of_the_files_that_are_written(
     assert plan.runs == wanted.runs
     (table,) = plan.tables.values()
     assert [row.name for row in table.rows] == [row.name for row in wanted.rows]
+    assert [column.name for column in table.columns] == [one.name for one in wanted.settings]
+    assert [column.x for column in table.columns] == [
+        one.swept.get(wanted.axis) for one in wanted.settings
+    ]
+    assert [name.partition("/")[2] for name in plan.figures] == ["curves", "settings"][
+        : 1 + bool(wanted.axis)
+    ]
 
 
 def test_a_column_of_a_table_is_the_setting_with_the_options_of_its_paper_and_scale(own):
@@ -225,6 +281,16 @@ def test_values_are_chosen_on_the_validation_part_and_reported_on_the_test_part(
         (["gce"], {"clients": 5, "partition": "iid(clients=10)"}, {}, "^clients: got 5, expected"),
         (["gce"], {"clients": 5000}, {}, "partition: dirichlet: clients=5000"),
         (["gce"], {"learning_rate": []}, {}, r"^learning_rate: got \[\], expected at least one"),
+        (["gce"], {"noise_level": []}, {}, r"^noise_level: got \[\], expected at least one"),
+        (
+            ["gce"],
+            {"partition": "dirichlet(alpha=[])"},
+            {},
+            r"^partition: dirichlet.alpha: got \[\]",
+        ),
+        (["gce"], {"noise_level": [0.1, 0.1]}, {}, "^noise_level: got .* expected each once"),
+        (["gce"], {"noise_level": [0.1, 2]}, {}, "^noise_level: constant.level: Input should be"),
+        (["gce"], {"dataset": ["digits", "digit"]}, {}, "^dataset: no dataset is called 'digit'"),
         (["gce"], {"rounds": [5, 0]}, {}, "^rounds: Input should be .* 1"),
         (["gce"], {"rounds": 0}, {}, "^rounds: Input should be .* 1"),
         (["gce"], {"round": 1}, {}, "unknown keyword 'round'; did you mean 'rounds'?"),
@@ -268,9 +334,9 @@ def test_only_what_has_several_values_and_a_validation_part_can_be_chosen(own):
 )
 def test_four_clients_or_half_of_all_take_part_where_nobody_says_how_many(own, clients, share):
     found = read_comparison(["gce"], {"clients": clients}, own)
-    assert found.setting["schedule"]["participation"] == pytest.approx(share, abs=1e-3)
+    assert found.settings[0].setting["schedule"]["participation"] == pytest.approx(share, abs=1e-3)
     given = read_comparison(["gce"], {"clients": clients, "participation": 0.1}, own)
-    assert given.setting["schedule"]["participation"] == 0.1
+    assert given.settings[0].setting["schedule"]["participation"] == 0.1
     assert any("of 5 clients takes part" in one for one in given.remarks()) == (clients == 5)
 
 
@@ -279,7 +345,7 @@ def test_a_column_has_the_title_of_own_data(tmp_path):
     own = OwnFiles(tmp_path, tmp_path / "results")
     text = "images(path='train.csv', test='test.csv', title='Insects')"
     found = read_comparison(["gce"], {"dataset": text, "clients": 2}, own)
-    assert found.column == "Insects, dirichlet(alpha=0.5)"
-    assert read_comparison(["gce"], {}, own).column == (
+    assert found.settings[0].name == "Insects, dirichlet(alpha=0.5)"
+    assert read_comparison(["gce"], {}, own).settings[0].name == (
         "digits, dirichlet(alpha=0.5), symmetric, constant(level=0.4)"
     )

@@ -13,8 +13,8 @@ from noisyfl.analysis.runs import Run
 from noisyfl.core.options import BadInput, within
 from noisyfl.core.plugins import load as load_plugins
 from noisyfl.experiments.audit import Audit, audit_runs, specs_to_audit, what_to_audit
-from noisyfl.experiments.comparison import read_comparison
 from noisyfl.experiments.comparison_files import check_target, write_scale
+from noisyfl.experiments.comparison_input import read_comparison
 from noisyfl.experiments.comparison_runs import (
     VALIDATION,
     check_format,
@@ -105,7 +105,7 @@ def compare(
     keep_models: bool = False,
     **setting: Any,
 ) -> pd.DataFrame:
-    """Train methods in one setting, several runs at once, and return what they reached.
+    """Train methods, several runs at once, and return what they reached.
 
     Existing runs are not trained again. After an interrupt the same call continues.
 
@@ -127,7 +127,8 @@ def compare(
         keep_models: also save the final models; existing runs without one are trained once more.
         setting: ``dataset``, ``clients``, ``partition``, ``label_noise``, ``noise_level`` (or a
             number), ``model``, ``augmentation``, ``normalization``, and options of the schedule,
-            such as ``rounds``.
+            such as ``rounds``. A list stands for one setting a value, or of an option of the
+            schedule for one row a value of each method.
 
     Returns:
         The columns of :mod:`noisyfl.analysis.compared`, one row per run.

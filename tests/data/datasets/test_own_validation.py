@@ -11,7 +11,7 @@ from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.image_names import ImageNames
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.experiments.comparison import read_comparison
+from noisyfl.experiments.comparison_input import read_comparison
 from own_sets import CLASSES, TRAIN, given_labels, wanted
 from small_partitions import canonical_of
 

@@ -19,7 +19,8 @@ The frame's columns:
 ``seconds``    training time
 =============  ====================================================================================
 
-:func:`noisyfl.experiments.comparison_runs.train_comparison` adds columns of swept options.
+:func:`noisyfl.experiments.comparison_runs.train_comparison` adds columns of swept options, and if
+there are several settings, the column ``setting`` with what tells them apart.
 """
 
 from __future__ import annotations
@@ -66,35 +67,46 @@ def frame_of(runs: Mapping[str, Iterable[Run]], split: str = "test") -> pd.DataF
 
 
 def significance(frame: pd.DataFrame, against: str | None = None) -> pd.DataFrame:
-    """Compare the accuracy of each method with that of one of them, as the tables do: over
-    the seeds that both have, by a t-test with the standard deviation of a seed's difference, pooled
-    over all methods.
+    """Compare the accuracy of each method with that of one of them, as the tables do: in each
+    setting over the seeds that both have, by a t-test with the standard deviation of a seed's
+    difference, pooled over all methods.
 
     Args:
         frame: of a comparison, as :func:`noisyfl.compare` returns it.
         against: a method; None: the first.
 
     Returns:
-        A row for each other method: ``method``, ``difference`` in points, ``seeds``, ``p``, and
-        ``significant``: p < 0.05, corrected for the number of methods (Holm). ``p`` is NaN if no
-        method has two seeds.
+        A row for each other method: ``setting`` if the frame has it, ``method``, ``difference`` in
+        points, ``seeds``, ``p``, and ``significant``: p < 0.05, corrected for the number of rows
+        (Holm). ``p`` is NaN if no method has two seeds.
 
     Raises:
         BadInput: there is no such method.
     """
+    found = _significance(_with_setting(frame), against)
+    return found if "setting" in frame else found.drop(columns="setting")
+
+
+def _with_setting(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame if "setting" in frame else frame.assign(setting="")
+
+
+def _significance(frame: pd.DataFrame, against: str | None) -> pd.DataFrame:
     tested = frame[(frame["split"] == "test") & frame["accuracy"].notna()]
     names = list(dict.fromkeys(frame.loc[frame["split"] == "test", "method"]))
+    settings = list(dict.fromkeys(tested["setting"]))
     against = names[0] if against is None and names else against
     if against not in names:
         raise BadInput(f"against: got {against!r}, expected one of {', '.join(names)}")
     accuracies = {
-        (names.index(str(method)), 0): cell.set_index("seed")["accuracy"]
-        for method, cell in tested.groupby("method", sort=False)
+        (names.index(method), settings.index(setting)): cell.set_index("seed")["accuracy"]
+        for (setting, method), cell in tested.groupby(["setting", "method"], sort=False)
     }
     found = differences(accuracies, names.index(against))
     return pd.DataFrame(
         (
             {
+                "setting": settings[column],
                 "method": names[row],
                 "difference": found.mean((row, column)),
                 "seeds": len(points),
@@ -103,34 +115,37 @@ def significance(frame: pd.DataFrame, against: str | None = None) -> pd.DataFram
             }
             for (row, column), points in sorted(found.points.items())
         ),
-        columns=["method", "difference", "seeds", "p", "significant"],
+        columns=["setting", "method", "difference", "seeds", "p", "significant"],
     )
 
 
-def summarise(frame: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
-    """The comparison with one row per method, of the runs that there are.
+def summarise(
+    frame: pd.DataFrame, methods: Sequence[str], settings: Sequence[str] = ("",)
+) -> pd.DataFrame:
+    """The comparison with one row per setting and method, of the runs that there are.
 
     Args:
         frame: of a comparison.
-        methods: the rows, in their order; the others are compared with the first.
+        methods: in their order; the others are compared with the first.
+        settings: in their order; one without a name if the frame does not name them.
 
     Returns:
-        ``method``, ``runs``, ``diverged``, ``accuracy`` and its sample standard deviation ``std``,
-        means of the other columns, and ``difference``, ``p`` and ``significant`` as
-        :func:`significance` has them.
+        ``setting``, ``method``, ``runs``, ``diverged``, ``accuracy`` and its sample standard
+        deviation ``std``, means of the other columns, and ``difference``, ``p`` and ``significant``
+        as :func:`significance` has them.
     """
-    tested = frame[frame["split"] == "test"]
-    cells = tested.groupby("method")
+    keys = ["setting", "method"]
+    tested = _with_setting(frame[frame["split"] == "test"])
+    cells = tested.groupby(keys)
     found = cells[[*MEASURES, "seconds"]].mean()
     found["std"] = cells["accuracy"].std()
     found["runs"] = cells.size()
-    found["diverged"] = (tested["status"] == "diverged").groupby(tested["method"]).sum()
+    found["diverged"] = cells["status"].agg(lambda status: (status == "diverged").sum())
     if methods[0] in set(tested.loc[tested["accuracy"].notna(), "method"]):
-        found = found.join(
-            significance(tested, methods[0]).drop(columns="seeds").set_index("method")
-        )
+        compared = _significance(tested, methods[0])
+        found = found.join(compared.drop(columns="seeds").set_index(keys))
     return found.reindex(
-        index=pd.Index(methods, name="method"),
+        index=pd.MultiIndex.from_product([settings, methods], names=keys),
         columns=[
             *("runs", "diverged", "accuracy", "std", *MEASURES[1:]),
             *("difference", "p", "significant", "seconds"),

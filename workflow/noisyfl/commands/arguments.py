@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import functools
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from noisyfl.core.options import BadInput, did_you_mean
+from noisyfl.core.registry import UNREADABLE
 
 T = TypeVar("T")
 
@@ -68,10 +70,14 @@ def one_or_more(kind: Callable[[str], T]) -> Callable[[str], T | list[T]]:
 
     @functools.wraps(kind, updated=())  # argparse's messages name it
     def read(text: str) -> T | list[T]:
-        inner = text.strip()
-        if not (inner.startswith("[") and inner.endswith("]")):
+        if not text.lstrip().startswith("["):
             return kind(text)
-        return [kind(one) for one in inner[1:-1].split(",") if one.strip()]
+        try:
+            found = ast.parse(text.strip(), mode="eval").body
+        except UNREADABLE:
+            return kind(text)
+        items = found.elts if isinstance(found, ast.List) else [found]
+        return [kind(str(ast.get_source_segment(text.strip(), item))) for item in items]
 
     return read
 

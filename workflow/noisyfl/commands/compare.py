@@ -1,9 +1,9 @@
-"""The command that compares methods in one setting."""
+"""The command that compares methods."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,8 +17,9 @@ from noisyfl.analysis.compared import frame_of, summarise
 from noisyfl.commands.parser import FLAGS
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.data.roots import Roots
-from noisyfl.experiments.comparison import MethodComparison, in_words, read_comparison
+from noisyfl.experiments.comparison import MethodComparison
 from noisyfl.experiments.comparison_files import check_target, write_scale
+from noisyfl.experiments.comparison_input import read_comparison
 from noisyfl.experiments.comparison_runs import (
     VALIDATION,
     check_format,
@@ -29,7 +30,8 @@ from noisyfl.experiments.comparison_runs import (
 )
 from noisyfl.experiments.config import check_file
 from noisyfl.experiments.places import Places
-from noisyfl.pages.compared import LEGEND, as_markdown, as_text
+from noisyfl.experiments.sweeps import equations, in_words
+from noisyfl.pages.compared import ComparisonTable
 from noisyfl.runs.job import TrainingJob
 from noisyfl.runs.status import read_status
 from noisyfl.specs.identity import identity
@@ -56,11 +58,11 @@ def print_comparison(
     dry_run: bool,
     keep_models: bool,
 ) -> None:
-    """Train methods in one setting, several runs at once, and print a table of them.
+    """Train methods, several runs at once, and print a table of them.
 
-    A list as an option's value is a sweep: 'fedprox(mu=[0.01, 0.1])' is two rows. The runs are
-    those of the workflow: existing ones are not trained again, and after Ctrl-C the same command
-    continues.
+    A list as an option's value is a sweep: 'fedprox(mu=[0.01, 0.1])' is two rows, and --level
+    '[0.2, 0.4]' two columns. The runs are those of the workflow: existing ones are not trained
+    again, and after Ctrl-C the same command continues.
     """
     places = Places(results, data, download, device, at_once)
     wanted = read_comparison(methods, setting, places.own, seeds, like, scale, FLAGS)
@@ -88,11 +90,8 @@ def print_comparison(
         say_saved()
     if dry_run:
         for part in filter(None, (on_validation, wanted)):
-            data = part.setting["dataset"]
-            for name, specs in part.specs.items():
-                for run, spec in ((identity(spec), spec) for spec in specs):
-                    there = "exists " if places.find(run) else "missing"
-                    print(f"{run}  {there}  {name} on {in_words(data)}, seed {spec['seed']}")
+            for line in _listed(part, places):
+                print(line)
         return
     failures: list[str] = []
     chosen: list[pd.DataFrame] = []
@@ -109,17 +108,27 @@ def print_comparison(
         say_saved()
     with _Display(console, wanted, places, failures) as display:
         frame = train_comparison(wanted, places, display, keep_models=keep_models)
-    print(f"\n{display.table(frame)}\n\n{LEGEND}")
+    table = display.table(frame)
+    print(f"\n{table.as_text()}\n\n{table.legend}")
     if csv:
         pd.concat([frame, *chosen]).to_csv(csv, index=False, float_format="%.10g")
     if markdown:
-        markdown.write_text(
-            as_markdown(display.summarise(frame), display.notes, wanted.seeds, wanted.describe())
-        )
+        markdown.write_text(table.as_markdown(wanted.describe()))
     if figure:
         draw_comparison(wanted, places, figure)
     if failures:
         _exit_for(failures)
+
+
+def _listed(wanted: MethodComparison, places: Places) -> Iterator[str]:
+    """A line for each run."""
+    for one in wanted.settings:
+        where = ", ".join([in_words(one.setting["dataset"]), *equations(one.swept)])
+        for name, specs in one.specs.items():
+            for spec in specs:
+                run = identity(spec)
+                there = "exists " if places.find(run) else "missing"
+                yield f"{run}  {there}  {name} on {where}, seed {spec['seed']}"
 
 
 def _exit_for(failures: Sequence[str]) -> NoReturn:
@@ -162,25 +171,24 @@ class _Display:
             self.console.print(Text(job.failure(error)), soft_wrap=True)
         elif self.live is None and job is not None:
             last = frame[frame["run"] == job.run_id].iloc[0]
+            which = ", ".join(filter(None, (last["method"], last.get("setting"))))
             reached = f"{last['split']} accuracy {last['accuracy']:.1f} %"
             if last["status"] == "diverged":
                 reached = f"diverged in round {last['rounds']}"
             self.console.print(
-                f"{said}: {last['method']}, seed {last['seed']}: {reached}, "
-                f"{last['seconds']:.0f} s",
+                f"{said}: {which}, seed {last['seed']}: {reached}, {last['seconds']:.0f} s",
                 soft_wrap=True,
                 markup=False,
             )
         elif self.live is None and len(frame):
             self.console.print(f"{said} exist already")
 
-    def summarise(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame with one row per method."""
-        return summarise(frame, [row.name for row in self.wanted.rows])
-
-    def table(self, frame: pd.DataFrame) -> str:
-        """The table as text."""
-        return as_text(self.summarise(frame), self.notes, self.wanted.seeds)
+    def table(self, frame: pd.DataFrame) -> ComparisonTable:
+        """The table of these runs."""
+        settings = [one.name for one in self.wanted.settings]
+        methods = [row.name for row in self.wanted.rows]
+        summary = summarise(frame, methods, settings if len(settings) > 1 else [""])
+        return ComparisonTable(summary, self.notes, self.wanted.seeds)
 
     def _now(self) -> Text:
         lines = [
@@ -194,5 +202,7 @@ class _Display:
                     done = f"round {status.rounds_done} of {status.rounds}"
                     lines.append(f"  {describe_run(self.wanted.runs[run])}: {done}")
         return Text(
-            f"{self.table(self.frame)}\n\n" + "\n".join(lines), no_wrap=True, overflow="crop"
+            f"{self.table(self.frame).as_text()}\n\n" + "\n".join(lines),
+            no_wrap=True,
+            overflow="crop",
         )

@@ -22,32 +22,32 @@ CONFIG = ROOT / "config" / "config.yaml"
 """The scale that commands and Snakemake use if none is named."""
 
 
-WHOLE, REAL = one_or_more(int), one_or_more(float)
-"""Types of options with numbers, of which several are a sweep."""
+WHOLE, REAL, TEXT = one_or_more(int), one_or_more(float), one_or_more(str)
+"""Types of options; several values are a sweep."""
 
 SETTING: tuple[tuple[str, str, Any, str, str], ...] = (
     (
-        *("--data", "dataset", str, "DATASET"),
+        *("--data", "dataset", TEXT, "DATASET"),
         "digits, cifar10, 'images(path=\"mine\", test_share=0.1)', "
         "'vectors(path=\"mine.csv\", test_share=0.1)', ...",
     ),
-    ("--clients", "clients", int, "N", "number of clients"),
-    ("--partition", "partition", str, "PARTITION", "iid, 'dirichlet(alpha=0.5)', ..."),
-    ("--noise", "label_noise", str, "NOISE", "symmetric, pair, human, none, ..."),
-    ("--level", "noise_level", number_or_text, "LEVEL", "share of wrong labels, or a level "
-     "such as 'bernoulli_uniform(rho=0.6, tau=0.5)'"),
-    ("--model", "model", str, "MODEL", "cnn, resnet18, ..."),
-    ("--augmentation", "augmentation", str, "NAME", "none, crop_flip, ..."),
-    ("--normalization", "normalization", str, "NAME", "dataset, imagenet, ..."),
+    ("--clients", "clients", WHOLE, "N", "number of clients"),
+    ("--partition", "partition", TEXT, "PARTITION", "iid, 'dirichlet(alpha=0.5)', ..."),
+    ("--noise", "label_noise", TEXT, "NOISE", "symmetric, pair, human, none, ..."),
+    ("--level", "noise_level", one_or_more(number_or_text), "LEVEL", "share of wrong labels; "
+     "'[0.2, 0.4]' is a sweep; or a level such as 'bernoulli_uniform(rho=0.6, tau=0.5)'"),
+    ("--model", "model", TEXT, "MODEL", "cnn, resnet18, ..."),
+    ("--augmentation", "augmentation", TEXT, "NAME", "none, crop_flip, ..."),
+    ("--normalization", "normalization", TEXT, "NAME", "dataset, imagenet, ..."),
     ("--rounds", "rounds", WHOLE, "N", "number of rounds"),
     ("--participation", "participation", REAL, "SHARE", "share of the clients in each round"),
     ("--local-epochs", "local_epochs", WHOLE, "N", "local epochs per round"),
     ("--batch-size", "batch_size", WHOLE, "N", "samples per local step"),
-    ("--optimizer", "optimizer", one_or_more(str), "NAME", "sgd, adam or adamw"),
+    ("--optimizer", "optimizer", TEXT, "NAME", "sgd, adam or adamw"),
     ("--learning-rate", "learning_rate", REAL, "RATE", "learning rate; '[0.01, 0.1]' is a sweep"),
     ("--momentum", "momentum", REAL, "SHARE", "momentum of SGD"),
     ("--weight-decay", "weight_decay", REAL, "SHARE", "weight decay"),
-    ("--decay", "decay", one_or_more(str), "NAME", "how the learning rate falls: steps or cosine"),
+    ("--decay", "decay", TEXT, "NAME", "how the learning rate falls: steps or cosine"),
     ("--decay-every", "decay_every", WHOLE, "N", "rounds after which it is multiplied by "
      "--decay-factor"),
     ("--decay-factor", "decay_factor", REAL, "FACTOR", "factor of --decay-every (0.1 if none is "
@@ -198,7 +198,7 @@ def parser() -> argparse.ArgumentParser:
     compare = add(
         "compare",
         "compare.print_comparison",
-        "train methods in one setting and print a table",
+        "train methods and print a table",
         "compare fedavg fedcorr 'fedprox(mu=[0.01, 0.1])' --data digits --level 0.4",
     )
     compare.add_argument(
@@ -222,7 +222,10 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("--csv", type=Path, metavar="FILE", help="write one row per run")
     compare.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
     compare.add_argument(
-        "--figure", type=Path, metavar="FILE.png", help="draw accuracy by round (.png or .pdf)"
+        "--figure",
+        type=Path,
+        metavar="FILE.png",
+        help="draw accuracy by round, or against a number of which several are given (.png, .pdf)",
     )
     compare.add_argument(
         "--save",

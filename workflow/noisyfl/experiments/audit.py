@@ -31,9 +31,11 @@ from noisyfl.data.datasets.parts import DatasetPart, read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.noisy_partition import UNKNOWN, NoisyPartition
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.experiments.comparison import MethodComparison, read_comparison
+from noisyfl.experiments.comparison import MethodComparison
+from noisyfl.experiments.comparison_input import OPTIONS, read_comparison
 from noisyfl.experiments.config import check_folder
 from noisyfl.experiments.places import Places
+from noisyfl.experiments.sweeps import options_of
 from noisyfl.pages.audit import write_pages
 from noisyfl.runs.artifact import read_spec
 from noisyfl.runs.inputs import make_partition, naming_plugins
@@ -157,6 +159,11 @@ def what_to_audit(
     """The runs of an audit, read as :func:`read_comparison` does, with other defaults:
     :data:`DEFAULT_METHODS`, one seed, and the labels as they are.
     """
+    variant, *others = options_of({key: setting[key] for key in OPTIONS if key in setting})
+    if others:
+        several = ", ".join((names or {}).get(key, key) for key in variant.swept)
+        raise BadInput(f"{several}: got several values, expected one: an audit has one setting")
+    setting = {**setting, **variant.options}
     as_it_is = like is None and "label_noise" not in setting
     given = _as_it_is(setting) if as_it_is else dict(setting)
     seeds = 1 if seeds is None else seeds

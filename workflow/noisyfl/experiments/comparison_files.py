@@ -28,7 +28,7 @@ CURVES: Any = {
     "title": "Test accuracy by round",
     "caption": "Mean over seeds, with a band of one standard deviation.",
 }
-"""The figure of a comparison, as an experiment's file has it."""
+"""The figure by round, as an experiment's file has it."""
 
 NOTE = "Written by `noisyfl compare`."
 """The note of a scale that :func:`write_scale` has written."""
@@ -47,32 +47,56 @@ def check_target(path: Path) -> None:
     check_config({"scale": path.stem, "experiments": [path.stem]}, str(path))
 
 
-def curves_of(wanted: MethodComparison, there: Container[str]) -> FigureDescription:
-    """The figure of the test accuracy by round, of those runs whose ids ``there`` has."""
-    runs = [
-        [run for run in map(identity, wanted.specs[row.name]) if run in there]
-        for row in wanted.rows
-    ]
+def figure_of(wanted: MethodComparison, there: Container[str]) -> FigureDescription:
+    """The figure of those runs whose ids ``there`` has: the test accuracy against a number that the
+    settings differ in, or else by round.
+    """
     about: dict[str, Any] = {
         "experiment": "compare",
         "experiment_title": "Comparison",
         "scale": "compare",
     }
+    settings = wanted.settings
     table = TableDescription(
         **about,
         name="methods",
-        title=wanted.column,
+        title=settings[0].name if len(settings) == 1 else "Comparison",
         metric="test_accuracy",
         statistic="mean_last_10",
-        columns=(Heading(name=wanted.column, label=wanted.column),),
+        columns=tuple(
+            Heading(name=one.name, label=one.name, x=one.swept.get(wanted.axis)) for one in settings
+        ),
         rows=tuple(
             Heading(name=row.name, label=row.name, method=row.method) for row in wanted.rows
         ),
-        cells=tuple((CellDescription(runs=tuple(line)),) for line in runs),
+        cells=tuple(
+            tuple(
+                CellDescription(
+                    runs=tuple(run for run in map(identity, one.specs[row.name]) if run in there)
+                )
+                for one in settings
+            )
+            for row in wanted.rows
+        ),
     )
+    *_, shown = _figures(wanted).values()
     return FigureDescription(
-        **about, **CURVES, name="curves", table=table, runs=tuple(table.run_ids()), footer=False
+        **about, **shown, name="compared", table=table, runs=tuple(table.run_ids()), footer=False
     )
+
+
+def _figures(wanted: MethodComparison) -> dict[str, dict[str, Any]]:
+    """The figures of a comparison, as an experiment's file has them, but for their table."""
+    found = {"curves": CURVES}
+    if wanted.axis:
+        words = wanted.axis.replace("_", " ")
+        found["settings"] = {
+            "kind": "by_setting",
+            "title": f"Test accuracy by {words}",
+            "caption": "Mean over seeds, with bars of one standard deviation.",
+            "xlabel": words,
+        }
+    return found
 
 
 def write_scale(
@@ -98,17 +122,25 @@ def write_scale(
         **({"keep_models": True} if keep_models else {}),
     }
     chosen = [f"{row.name}: {row.note} on the validation part" for row in wanted.rows if row.note]
+    settings = {f"compared_{number}": one for number, one in enumerate(wanted.settings, 1)}
     experiment = {
         "title": "Comparison",
-        "settings": {"compared": wanted.setting},
+        "settings": {name: one.setting for name, one in settings.items()},
         "tables": {
             "methods": {
                 "title": "Test accuracy, mean of the last ten evaluations",
                 **({"note": "; ".join(chosen)} if chosen else {}),
-                "setting": "compared",
+                "setting": "compared_1",
                 "trials": wanted.seeds,
                 "statistic": "mean_last_10",
-                "columns": [{"name": wanted.column}],
+                "columns": [
+                    {
+                        "name": one.name,
+                        "setting": name,
+                        **({"x": one.swept[wanted.axis]} if wanted.axis else {}),
+                    }
+                    for name, one in settings.items()
+                ],
                 "rows": [
                     {
                         "name": row.name,
@@ -119,7 +151,9 @@ def write_scale(
                 ],
             }
         },
-        "figures": {"curves": {**CURVES, "table": "methods"}},
+        "figures": {
+            name: {**figure, "table": "methods"} for name, figure in _figures(wanted).items()
+        },
     }
     written = {path: scale, folder / f"{name}.yaml": experiment}
     for file, content in written.items():

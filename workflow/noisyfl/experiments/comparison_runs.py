@@ -12,7 +12,7 @@ from noisyfl.analysis.runs import Run, read_run
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.options import BadInput, within
 from noisyfl.experiments.comparison import MethodComparison
-from noisyfl.experiments.comparison_files import curves_of
+from noisyfl.experiments.comparison_files import figure_of
 from noisyfl.experiments.places import Places
 from noisyfl.figures.draw import draw_figure
 from noisyfl.runs.job import TrainingJob
@@ -72,8 +72,9 @@ def train_comparison(
 
     Returns:
         The frame of the runs that there are; those that failed are missing. If options have
-        several values, the column ``given`` has the method as the user wrote it, and a column of
-        each such option the run's value.
+        several values, a column of each such option has the run's value; for those of methods the
+        column ``given`` has the method as the user wrote it, and for those of settings the column
+        ``setting`` has what tells it from the others.
 
     Raises:
         BadInput: the data or a noisy partition cannot be made.
@@ -89,11 +90,15 @@ def train_comparison(
     jobs.sort(key=lambda job: job.spec["seed"])  # so that each row soon has a number
 
     def frame() -> pd.DataFrame:
-        by_row = {name: map(identity, specs) for name, specs in wanted.specs.items()}
-        there = {
-            name: [found[run] for run in runs if run in found] for name, runs in by_row.items()
-        }
-        return frame_of(there, split)
+        frames = []
+        for one in wanted.settings:
+            by_row = {name: map(identity, specs) for name, specs in one.specs.items()}
+            there = {
+                name: [found[run] for run in runs if run in found] for name, runs in by_row.items()
+            }
+            named = {"setting": one.name, **one.swept} if len(wanted.settings) > 1 else {}
+            frames.append(frame_of(there, split).assign(**named))
+        return pd.concat([one for one in frames if len(one)] or frames[:1], ignore_index=True)
 
     show(frame(), None, None)
     for job, outcome in places.train(jobs):
@@ -114,6 +119,6 @@ def train_comparison(
 
 
 def draw_comparison(wanted: MethodComparison, places: Places, path: Path) -> None:
-    """Draw the curves of the runs of a comparison that there are."""
+    """Draw the runs of a comparison that there are, see :func:`figure_of`."""
     there = {run: files for run in wanted.runs if (files := places.find(run))}
-    draw_figure(curves_of(wanted, there), there, [], path)
+    draw_figure(figure_of(wanted, there), there, [], path)
