@@ -267,7 +267,7 @@ def test_several_settings_are_columns(command, tmp_path):
     assert (tmp_path / "a.png").exists()
     listed = command(*words, "--dry-run").out
     assert listed.count("exists") == 8
-    assert "gce on digits, noise_level=0.3, seed 2" in listed
+    assert "exists   gce, noise_level=0.3, seed 2, on digits" in listed
 
 
 def rows_with(accuracies):

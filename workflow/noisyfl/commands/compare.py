@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,12 +31,11 @@ from noisyfl.experiments.comparison_runs import (
 )
 from noisyfl.experiments.config import check_file
 from noisyfl.experiments.places import Places
-from noisyfl.experiments.sweeps import equations, in_words
+from noisyfl.experiments.sweeps import in_words
 from noisyfl.pages.compared import ComparisonTable
 from noisyfl.runs.job import TrainingJob
 from noisyfl.runs.status import read_status
 from noisyfl.specs.identity import identity
-from noisyfl.specs.run_words import describe_run
 
 
 def print_comparison(
@@ -90,8 +90,11 @@ def print_comparison(
         say_saved()
     if dry_run:
         for part in filter(None, (on_validation, wanted)):
-            for line in _listed(part, places):
-                print(line)
+            names = part.names
+            for one in part.settings:
+                for run in map(identity, itertools.chain(*one.specs.values())):
+                    there = "exists " if places.find(run) else "missing"
+                    print(f"{run}  {there}  {names[run]}, on {in_words(one.setting['dataset'])}")
         return
     failures: list[str] = []
     chosen: list[pd.DataFrame] = []
@@ -120,17 +123,6 @@ def print_comparison(
         _exit_for(failures)
 
 
-def _listed(wanted: MethodComparison, places: Places) -> Iterator[str]:
-    """A line for each run."""
-    for one in wanted.settings:
-        where = ", ".join([in_words(one.setting["dataset"]), *equations(one.swept)])
-        for name, specs in one.specs.items():
-            for spec in specs:
-                run = identity(spec)
-                there = "exists " if places.find(run) else "missing"
-                yield f"{run}  {there}  {name} on {where}, seed {spec['seed']}"
-
-
 def _exit_for(failures: Sequence[str]) -> NoReturn:
     many = f"{len(failures)} runs" if len(failures) > 1 else "1 run"
     sys.exit(f"{many} failed; the same command tries again")
@@ -144,6 +136,7 @@ class _Display:
     ) -> None:
         self.console, self.wanted, self.places, self.failures = console, wanted, places, failures
         self.notes = {row.name: row.note for row in wanted.rows}
+        self.names = wanted.names
         self.frame = frame_of({})
         self.live: Live | None = None
 
@@ -171,12 +164,11 @@ class _Display:
             self.console.print(Text(job.failure(error)), soft_wrap=True)
         elif self.live is None and job is not None:
             last = frame[frame["run"] == job.run_id].iloc[0]
-            which = ", ".join(filter(None, (last["method"], last.get("setting"))))
             reached = f"{last['split']} accuracy {last['accuracy']:.1f} %"
             if last["status"] == "diverged":
                 reached = f"diverged in round {last['rounds']}"
             self.console.print(
-                f"{said}: {which}, seed {last['seed']}: {reached}, {last['seconds']:.0f} s",
+                f"{said}: {self.names[job.run_id]}: {reached}, {last['seconds']:.0f} s",
                 soft_wrap=True,
                 markup=False,
             )
@@ -195,12 +187,12 @@ class _Display:
             f"{len(self.frame)} of {len(self.wanted.runs)} runs, {self.places.at_once} at once"
         ]
         there = set(self.frame["run"])
-        for run in self.wanted.runs.keys() - there:
+        for run in self.names.keys() - there:
             with suppress(OSError, DamagedArtifact):
                 status = read_status(self.places.results.status(run))
                 if status and status.state == "running" and status.rounds:
                     done = f"round {status.rounds_done} of {status.rounds}"
-                    lines.append(f"  {describe_run(self.wanted.runs[run])}: {done}")
+                    lines.append(f"  {self.names[run]}: {done}")
         return Text(
             f"{self.table(self.frame).as_text()}\n\n" + "\n".join(lines),
             no_wrap=True,

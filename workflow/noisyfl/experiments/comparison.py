@@ -68,6 +68,16 @@ class MethodComparison:
         }
 
     @property
+    def names(self) -> dict[str, str]:
+        """What to call every run, by id: its row, what its setting differs in, and its seed."""
+        return {
+            identity(spec): ", ".join([row, *equations(one.swept), f"seed {spec['seed']}"])
+            for one in self.settings
+            for row, specs in one.specs.items()
+            for spec in specs
+        }
+
+    @property
     def seeds(self) -> int:
         """How many seeds each row has."""
         return len(next(iter(self.settings[0].specs.values())))
