@@ -13,6 +13,7 @@ from noisyfl.experiments.comparison_files import check_target, write_scale
 from noisyfl.experiments.comparison_input import DEFAULT_METHODS, read_comparison
 from noisyfl.experiments.config import load_config
 from noisyfl.experiments.places import Places
+from outside import PARTS
 
 RHO = "ρ=0.6 τ=0.5"
 
@@ -209,6 +210,18 @@ def test_the_label_noise_decides_whether_there_is_a_level(own):
         ["jointopt"], {}, own, seeds=1, like="rofl/table1:symmetric, 0"
     ).runs.values()
     assert spec["noisy_partition"]["noise_level"]["name"] == "none"
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_method_may_be_of_the_plugins_of_the_tables_scale(own, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "parts.py").write_text(PARTS)
+    (tmp_path / "mine.yaml").write_text(
+        "scale: mine\nexperiments: [fedcorr]\nplugins: [parts.py]\ntrials: 1\n"
+    )
+    like = {"like": f"fedcorr/table2:{RHO}", "scale": "mine.yaml"}
+    (spec,) = read_comparison(["halves(factor=0.25)"], {}, own, **like).runs.values()
+    assert spec["method"]["factor"] == 0.25
 
 
 def test_a_typed_option_is_not_replaced_by_the_scales(own):

@@ -32,7 +32,7 @@ from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.noisy_partition import UNKNOWN, NoisyPartition
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.experiments.comparison import MethodComparison
-from noisyfl.experiments.comparison_input import OPTIONS, read_comparison
+from noisyfl.experiments.comparison_input import OPTIONS, naming, read_comparison
 from noisyfl.experiments.config import check_folder
 from noisyfl.experiments.places import Places
 from noisyfl.experiments.sweeps import options_of
@@ -159,10 +159,10 @@ def what_to_audit(
     """The runs of an audit, read as :func:`read_comparison` does, with other defaults:
     :data:`DEFAULT_METHODS`, one seed, and the labels as they are.
     """
-    variant, *others = options_of({key: setting[key] for key in OPTIONS if key in setting})
-    if others:
-        several = ", ".join((names or {}).get(key, key) for key in variant.swept)
-        raise BadInput(f"{several}: got several values, expected one: an audit has one setting")
+    with naming(names or {}):
+        variant, *others = options_of({key: setting[key] for key in OPTIONS if key in setting})
+        for key in variant.swept if others else ():
+            raise BadInput("got several values, expected one: an audit has one setting", key)
     setting = {**setting, **variant.options}
     as_it_is = like is None and "label_noise" not in setting
     given = _as_it_is(setting) if as_it_is else dict(setting)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from noisyfl.core.options import BadInput, check_count, check_keys, find, within
@@ -45,9 +46,6 @@ OPTIONS = tuple(key for key in Setting.model_fields if key != "schedule")
 
 MOST_SEEDS = 1000
 
-Called = Callable[[str], str]
-"""What error messages call a key."""
-
 
 def read_comparison(
     given: Sequence[str | Mapping[str, Any]],
@@ -75,53 +73,45 @@ def read_comparison(
     Raises:
         BadInput: what is wrong, and what was expected.
     """
-    names = names or {}
-
-    def called(key: str) -> str:
-        return names.get(key, key)
-
     known = [*OPTIONS, *Schedule.model_fields]
     check_keys(setting, known, "", "keyword")
+    names = {
+        **{key: key for key in (*known, "methods", "like", "scale", "seeds")},
+        **(names or {}),
+    }
     if seeds is not None:
-        check_count(seeds, called("seeds"), MOST_SEEDS)
+        check_count(seeds, names["seeds"], MOST_SEEDS)
     if isinstance(given, str):
-        raise BadInput(f"{called('methods')}: got {given!r}, expected a list of methods")
+        raise BadInput(f"{names['methods']}: got {given!r}, expected a list of methods")
     if scale is not None and like is None:
-        raise BadInput(f"{called('scale')}: got {scale!r}, expected none without {called('like')}")
-    with _naming(called):
+        raise BadInput(f"{names['scale']}: got {scale!r}, expected none without {names['like']}")
+    column = None if like is None else _column_of(like, scale or "quick", own, names)
+    with naming(names):
         schedule, swept = split_schedule({k: v for k, v in setting.items() if k not in OPTIONS})
         rows = [row for one in given or DEFAULT_METHODS for row in rows_of(one, schedule, swept)]
+        with within("method"):
+            each_once([row.name for row in rows])
         variants = options_of({key: setting[key] for key in OPTIONS if key in setting})
-    with within(where=f"{called('methods')}: "):
-        each_once([row.name for row in rows])
-    base: Mapping[str, Any] | None = None
-    if like is not None:
-        base, rows, trials = _like(like, scale or "quick", rows, own, called)
-        seeds = seeds or trials
-    settings = []
-    for variant in variants:
-        with _naming(called):
-            for row in rows:
-                of_row = {**variant.options, "schedule": {**schedule, **row.schedule}}
-                Setting.read(of_row, check=check_part)
-        found = _setting(base, variant.options, schedule, called)
-        if like is None and "participation" not in schedule and "participation" not in swept:
-            with _naming(called):
-                ((first, *_),) = specs_of(found, rows[:1], 1, own).values()
-            clients = clients_of(first)
-            few = min(clients, max(2, min(LEAST_PARTICIPANTS, math.ceil(clients / 2))))
-            share = max(found["schedule"]["participation"], math.ceil(1e4 * few / clients) / 1e4)
-            found = merge(found, {"schedule": {"participation": share}})
-        settings.append((variant.swept, found))
-    with _naming(called):
+        for variant, row in itertools.product(variants, rows):
+            of_row = {**variant.options, "schedule": {**schedule, **row.schedule}}
+            Setting.read(of_row, check=check_part)
+    base = None
+    if column is not None:
+        base = column.setting_for(rows[0].method)
+        rows = [replace(row, method=column.filled(row.method)) for row in rows]
+        seeds = seeds or column.trials
+    with naming(names):
+        settings = []
+        for variant in variants:
+            found = _setting(base, variant.options, schedule)
+            if base is None and not {"participation"} & {*schedule, *swept}:
+                found = merge(found, {"schedule": {"participation": _share(found, rows[0], own)}})
+            settings.append((variant.swept, found))
         return comparison_of(settings, rows, seeds or SEEDS, own)
 
 
 def _setting(
-    given: Mapping[str, Any] | None,
-    options: Mapping[str, Any],
-    schedule: Mapping[str, Any],
-    called: Called,
+    given: Mapping[str, Any] | None, options: Mapping[str, Any], schedule: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A setting with its defaults, which are those that are given or else the dataset's."""
     base = dict(given or setting_for(options.get("dataset", SETTING["dataset"])))
@@ -131,73 +121,113 @@ def _setting(
             base.pop("clients", None)
             if "clients" in options:
                 raise BadInput(
-                    f"{called('clients')}: got {options['clients']!r}, expected none, as the "
-                    f"partition {in_words(options['partition'])} says how many there are"
+                    f"got {options['clients']!r}, expected none, as the partition "
+                    f"{in_words(options['partition'])} says how many there are",
+                    "clients",
                 )
     base = with_fitting_noise(base, options)
     if base["noise_level"] == "none" and options.get("noise_level", "none") != "none":
         noise = in_words(options.get("label_noise", base["label_noise"]))
         raise BadInput(
-            f"{called('noise_level')}: got {in_words(options['noise_level'])}, expected none, "
-            f"since the label noise {noise} uses no level; give one that does, too, such as "
-            "symmetric"
+            f"got {in_words(options['noise_level'])}, expected none, since the label noise {noise} "
+            "uses no level; give one that does, too, such as symmetric",
+            "noise_level",
         )
     if "noise_level" in options:
         options = {**options, "noise_level": level_of(options["noise_level"])}
     return merge(base, {**options, "schedule": schedule})
 
 
+def _share(setting: Mapping[str, Any], row: ComparedRow, own: OwnFiles) -> float:
+    """The share of the clients in each round, where nobody says it: large enough for
+    :data:`LEAST_PARTICIPANTS`.
+    """
+    ((first, *_),) = specs_of(setting, [row], 1, own).values()
+    clients = clients_of(first)
+    few = min(clients, max(2, min(LEAST_PARTICIPANTS, math.ceil(clients / 2))))
+    share: float = max(setting["schedule"]["participation"], math.ceil(1e4 * few / clients) / 1e4)
+    return share
+
+
 @contextmanager
-def _naming(called: Called) -> Iterator[None]:
-    """Let an error name what the user has given: the flag or keyword, or the method."""
+def naming(names: Mapping[str, str]) -> Iterator[None]:
+    """Let an error name what the user has given: the flag or keyword, or the method.
+
+    Args:
+        names: what messages call ``methods`` and the keys, where it is something else.
+    """
     try:
         yield
     except BadInput as error:
-        if error.path and error.path[0] != "method":
-            key, *rest = error.path
-            if key == "schedule" and rest:
-                key, *rest = rest
-            error.where, error.path = f"{called(str(key))}: ", tuple(rest)
-        elif error.path:
-            error.where, error.path = f"{called('methods')}: ", error.path[1:]
+        key, *rest = error.path or [""]
+        if key == "schedule" and rest:
+            key, *rest = rest
+        key = "methods" if key == "method" else str(key)
+        if key:
+            error.where, error.path = f"{names.get(key, key)}: ", tuple(rest)
         raise
 
 
-def _like(
-    like: str, scale: str, rows: Sequence[ComparedRow], own: OwnFiles, called: Called
-) -> tuple[dict[str, Any], list[ComparedRow], int]:
-    """The setting of a table's column, the rows with the options that its paper and the scale give
-    their methods, and how many seeds the table has. The scale's plugins are loaded.
+@dataclass(frozen=True)
+class TableColumn:
+    """A column of a scale's table.
+
+    Attributes:
+        expansion: of the experiment, as the scale has it.
     """
+
+    expansion: Expansion
+    table: str
+    column: str
+
+    @property
+    def trials(self) -> int:
+        """How many trials the table has."""
+        return self.expansion.trials_of(self.table)
+
+    def setting_for(self, method: Mapping[str, Any]) -> dict[str, Any]:
+        """The setting in which a method is run, with the number of clients beside the partition."""
+        raw = self._run_of(method)
+        raw.pop("method")
+        partition, options = split_component(raw["partition"], "partition")
+        if "clients" in options:
+            raw = {"clients": options.pop("clients"), **raw}
+        return {**raw, "partition": {"name": partition, **options} if options else partition}
+
+    def filled(self, method: Mapping[str, Any]) -> dict[str, Any]:
+        """A method with the options that the table's paper and the scale give it, where it has none
+        of its own: the scale's are in proportion to its rounds, but what somebody types is meant.
+        """
+        of_scale, typed = (
+            split_method(one, "") for one in (self._run_of(method)["method"], method)
+        )
+        parts = [{**part, **own} for part, own in zip(of_scale, typed, strict=True)]
+        return parts[0] if len(parts) == 1 else {"parts": parts}
+
+    def _run_of(self, method: Mapping[str, Any]) -> dict[str, Any]:
+        return self.expansion.raw_run(self.table, self.column, method)
+
+
+def _column_of(like: str, scale: str, own: OwnFiles, names: Mapping[str, str]) -> TableColumn:
+    """The column of ``<experiment>/<table>:<column>``. The scale's plugins are loaded."""
     found = re.fullmatch(r"(\w+)/(\w+)(?::(.+))?", like)
     if found is None:
         raise BadInput(
-            f"{called('like')}: got {like!r}, expected <experiment>/<table>:<column>, such as "
+            f"{names['like']}: got {like!r}, expected <experiment>/<table>:<column>, such as "
             "'fedcorr/table2:ρ=0.6 τ=0.5'"
         )
     name, table, column = found.groups()
-    file = named_scale(scale, called("scale"))
+    file = named_scale(scale, names["scale"])
     config = load_config([file])
     load_plugins(config.plugins)
-    path = find(experiment_files(config), name, "experiment", called("like"))
+    path = find(experiment_files(config), name, "experiment", names["like"])
     expansion = Expansion(config, own, str(file), name, path, [])
-    find(expansion.experiment.tables, table, "table", called("like"))
+    find(expansion.experiment.tables, table, "table", names["like"])
     columns = expansion.columns_with_runs(table)
     if column is None and len(columns) == 1:
         column = columns[0]
     if column not in columns:
         got = "no column" if column is None else repr(column)
         known = ", ".join(map(repr, columns))
-        raise BadInput(f"{called('like')}: got {got}, expected one of {known}")
-    filled = []
-    for row in rows:
-        raw = expansion.raw_run(table, column, row.method)
-        of_scale, typed = (split_method(one, "") for one in (raw.pop("method"), row.method))
-        # The scale's options are in proportion to its rounds, but what somebody types is meant.
-        parts = [{**part, **own} for part, own in zip(of_scale, typed, strict=True)]
-        filled.append(replace(row, method=parts[0] if len(parts) == 1 else {"parts": parts}))
-    partition, options = split_component(raw["partition"], "partition")
-    if "clients" in options:
-        raw = {"clients": options.pop("clients"), **raw}
-    setting = {**raw, "partition": {"name": partition, **options} if options else partition}
-    return setting, filled, expansion.trials_of(table)
+        raise BadInput(f"{names['like']}: got {got}, expected one of {known}")
+    return TableColumn(expansion, table, column)
