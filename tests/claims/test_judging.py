@@ -11,7 +11,7 @@ from made_up_trials import A, B, times, trials
 from noisyfl.claims.catalogue import CLAIMS, tables_of_claims
 from noisyfl.claims.declaration import check, claim
 from noisyfl.claims.findings import MOST, Case, Check, Finding
-from noisyfl.claims.judgement import examine, with_headroom
+from noisyfl.claims.judgement import examine
 from noisyfl.claims.labels import but
 from noisyfl.claims.query import cells
 from noisyfl.claims.sources import our_side
@@ -224,7 +224,7 @@ def test_a_case_without_room_is_not_decided(side, noise, room, other, held):
     query = replace(cells(by="method noise"), tables=("x/table1",))
     claim = SimpleNamespace(name="x-01", queries={"accuracy": query}, untested="")
     claim.checks = lambda accuracy: check("so", accuracy["own"] > accuracy["one"])
-    (case,) = with_headroom(examine(claim, ours), ours).checks[0].cases
+    (case,) = examine(claim, ours).checks[0].cases
     assert (case.holds, case.has_headroom) == (held, held is not None)
     assert count_cases([case]) == ("1 of 1" if held else "1 without headroom")
 

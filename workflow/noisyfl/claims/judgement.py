@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from noisyfl.claims.catalogue import CLAIMS
 from noisyfl.claims.declaration import Claim
-from noisyfl.claims.findings import Case, Finding
+from noisyfl.claims.findings import Finding
 from noisyfl.claims.sources import ClaimSide, published
 from noisyfl.core.artifacts import read_json, write_json
 from noisyfl.specs.descriptions import Description, TableDescription
@@ -36,33 +36,31 @@ class Judgement:
 
 def judge(printed: ClaimSide, ours: ClaimSide) -> list[Judgement]:
     """Judge every claim by the papers' own numbers and by ours."""
-    found = []
-    for claim in CLAIMS.values():
-        of_ours = with_headroom(examine(claim, ours), ours)
-        found.append(Judgement(claim, examine(claim, printed), of_ours))
-    return found
+    return [
+        Judgement(claim, examine(claim, printed), examine(claim, ours)) for claim in CLAIMS.values()
+    ]
 
 
-def with_headroom(finding: Finding, side: ClaimSide) -> Finding:
-    """What the numbers of a side say of a claim, with no case decided by settings without
-    headroom.
+def examine(claim: Claim, side: ClaimSide) -> Finding:
+    """What the numbers of one side say of a claim.
+
+    A check is left out if this side cannot have the numbers that it takes. A case is undecided if
+    no setting that it compares has enough headroom.
     """
-
-    def lacks(case: Case) -> bool:
-        found = [side.headrooms[cell] for cell in case.cells if cell in side.headrooms]
-        return bool(found) and not any(headroom.suffices for headroom in found)
-
-    checks = (
-        replace(
-            check,
-            cases=tuple(
-                replace(case, holds=None, has_headroom=False) if lacks(case) else case
+    numbers = {
+        name: side.numbers(query, f"{claim.name}: {name}") for name, query in claim.queries.items()
+    }
+    checks = []
+    for check in claim.checks(**numbers):
+        if check.known:
+            cases = tuple(
+                case
+                if side.has_headroom(case.cells)
+                else replace(case, holds=None, has_headroom=False)
                 for case in check.cases
-            ),
-        )
-        for check in finding.checks
-    )
-    return replace(finding, checks=tuple(checks))
+            )
+            checks.append(replace(check, cases=cases))
+    return Finding(tuple(checks), not claim.untested)
 
 
 def out_of_reach(printed: Iterable[Published], parts: Mapping[str, Description]) -> list[str]:
@@ -81,18 +79,6 @@ def out_of_reach(printed: Iterable[Published], parts: Mapping[str, Description])
             if not any(case.known for case in cases):
                 found.append(claim.name)
     return found
-
-
-def examine(claim: Claim, side: ClaimSide) -> Finding:
-    """What the numbers of one side say of a claim.
-
-    A check is left out if this side cannot have the numbers that it takes.
-    """
-    numbers = {
-        name: side.numbers(query, f"{claim.name}: {name}") for name, query in claim.queries.items()
-    }
-    checks = tuple(check for check in claim.checks(**numbers) if check.known)
-    return Finding(checks, not claim.untested)
 
 
 def write_judgements(path: Path, judgements: Sequence[Judgement]) -> None:

@@ -57,6 +57,11 @@ class ClaimSide:
         lists = {key: value for key, value in query.where.items() if isinstance(value, list)}
         return Numbers.of(found, query.by, where).at(**lists)
 
+    def has_headroom(self, cells: Iterable[Place]) -> bool:
+        """Whether the headroom of one of these cells suffices, or that of none is known."""
+        known = [self.headrooms[cell] for cell in cells if cell in self.headrooms]
+        return not known or any(headroom.suffices for headroom in known)
+
 
 def published(
     rows: Iterable[Published], known: Collection[tuple[str, ...]] | None = None
