@@ -142,8 +142,8 @@ def test_runs_in_two_columns_by_two_statistics_count_once(runs):
     description["runs"] = [[cell, cell] for cell in cells]
     twice = Artifacts({"x/one": described_table(description)}, runs.files, {})
     for of_curves in (False, True):
-        expected = once.spreads("test_accuracy", of_curves)
-        found = twice.spreads("test_accuracy", of_curves)
+        expected = once.spreads("test_accuracy", of_curves).by_group
+        found = twice.spreads("test_accuracy", of_curves).by_group
         assert found.keys() >= expected.keys()
         assert {group: found[group] for group in expected} == expected
 

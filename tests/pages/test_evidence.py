@@ -19,7 +19,8 @@ from noisyfl.claims.catalogue import CLAIMS
 from noisyfl.claims.findings import Case, Check, Finding
 from noisyfl.claims.judgement import Judgement, examine
 from noisyfl.claims.leads import in_statistic, leads
-from noisyfl.claims.sources import published, read_rows
+from noisyfl.claims.our_cells import read_rows
+from noisyfl.claims.sources import published
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
 from noisyfl.experiments.config import PUBLISHED

@@ -7,7 +7,7 @@ from test_evidence import APART, CELLS, with_labels
 
 from made_up_trials import times
 from noisyfl.claims.leads import leads
-from noisyfl.claims.sources import read_rows
+from noisyfl.claims.our_cells import read_rows
 from noisyfl.pages.paper_tables import PaperTable, paper_tables
 
 

@@ -18,13 +18,13 @@ from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.noisy_clients import SCORES, correctly_flagged
 from noisyfl.analysis.pairs import PAIRS
 from noisyfl.analysis.runs import Run, read_run, start_of
-from noisyfl.analysis.spreads import Spreads
 from noisyfl.analysis.statistics import draws_between_rounds
 from noisyfl.claims.labels import WORK, Label
 from noisyfl.claims.lines import Line, cells_and_lines, lines_of
 from noisyfl.claims.numbers import Entry
 from noisyfl.claims.query import Query
-from noisyfl.claims.sources import Group, Source, Trials, draws_of_error, pooled
+from noisyfl.claims.sources import Source
+from noisyfl.claims.trials import PooledSpreads, Trials
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.randomness import stream
 from noisyfl.data import noisy_partition
@@ -67,7 +67,7 @@ class Artifacts:
         return {row["seed"]: row["value"] for row in rows if not math.isnan(row["value"])}
 
     @functools.cache  # noqa: B019
-    def spreads(self, metric: str, of_curves: bool) -> dict[Group, Spreads]:
+    def spreads(self, metric: str, of_curves: bool) -> PooledSpreads:
         """How far trials of cells lie apart, in the tables of all papers, by group of cells.
 
         Args:
@@ -75,7 +75,7 @@ class Artifacts:
                 metric, by the statistic that they show.
         """
         lines = itertools.chain(*(cells_and_lines(*part) for part in self.parts.items()))
-        return pooled(
+        return PooledSpreads.of(
             self._trials(line, metric, self.values(line, metric, CURVE if of_curves else shown))
             for line in lines
             if (shown := line.statistic) and len(line.runs) > 1
@@ -104,8 +104,8 @@ class Artifacts:
     def errors(
         self, line: Line, metric: str, trials: Mapping[int, float], of_curves: bool = False
     ) -> np.ndarray:
-        """How far a mean over a line's trials may be off, see :func:`draws_of_error`."""
-        return draws_of_error(self._trials(line, metric, trials), self.spreads(metric, of_curves))
+        """How far a mean over a line's trials may be off, float64 [1 + draws]."""
+        return self.spreads(metric, of_curves).draws_of_error(self._trials(line, metric, trials))
 
     def _trials(self, line: Line, metric: str, values: Mapping[int, float]) -> Trials:
         spec = self.run(line.runs[0]).spec

@@ -9,16 +9,14 @@ from itertools import groupby
 
 from noisyfl.analysis.metrics import ACCURACY
 from noisyfl.analysis.names import BASELINE
-from noisyfl.analysis.spreads import Spreads
 from noisyfl.analysis.statistics import Headroom, verdict_on_lead
 from noisyfl.analysis.summaries import summary
-from noisyfl.claims.sources import (
-    Group,
+from noisyfl.claims.our_cells import (
     headroom_of,
-    spreads_at,
     spreads_of,
     trials_of,
 )
+from noisyfl.claims.trials import PooledSpreads
 from noisyfl.specs.published import PAPERS
 
 
@@ -77,7 +75,7 @@ def leads(
     tables show the same runs, the lead is in the first.
 
     Args:
-        rows: of published numbers with ours, see :mod:`noisyfl.claims.sources`.
+        rows: of published numbers with ours, see :mod:`noisyfl.claims.our_cells`.
         others: of another scale, whose trials count for how far trials lie apart.
     """
     spreads = spreads_of([*rows, *others])
@@ -108,9 +106,7 @@ def in_statistic(rows: Sequence[Mapping[str, str]], name: str) -> list[dict[str,
     return [{**row, **new, "ours_values": row[f"ours_{name}"]} for row in rows]
 
 
-def _of_column(
-    rows: Sequence[Mapping[str, str]], spreads: Mapping[Group, Spreads]
-) -> Iterator[Lead]:
+def _of_column(rows: Sequence[Mapping[str, str]], spreads: PooledSpreads) -> Iterator[Lead]:
     """The lead in a column, if it has both methods with the same seed."""
     variants = [row for row in rows if row["method"].partition("_")[0] == row["paper"]]
     levels = [row for row in rows if row["method"] == BASELINE]
@@ -122,7 +118,7 @@ def _of_column(
     leads = [own.values[seed] - level.values[seed] for seed in own.values.keys() & level.values]
     if not leads:
         return
-    ours, own_spread = summary(leads), spreads_at(own, spreads).own
+    ours, own_spread = summary(leads), spreads.at(own).own
     # The methods' own parts are independent. A few seeds may agree by chance.
     deviation = max(math.sqrt(2) * own_spread.std, ours.std or 0.0)
     yield Lead(

@@ -20,7 +20,7 @@ from noisyfl.analysis.summaries import OF_ACCURACY, number
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.leads import Lead, in_statistic
 from noisyfl.claims.leads import leads as leads_of
-from noisyfl.claims.sources import read_rows
+from noisyfl.claims.our_cells import read_rows
 from noisyfl.core.artifacts import write_text
 from noisyfl.figures import style
 from noisyfl.figures.leads import leads_by_published

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,17 +12,16 @@ import pandas as pd
 
 from noisyfl.analysis.metrics import ACCURACY, METRICS
 from noisyfl.analysis.published_cells import read_cells
-from noisyfl.analysis.spreads import Spreads
 from noisyfl.analysis.statistics import LEVEL, ORACLE, UNDECIDED
 from noisyfl.analysis.summaries import WORDS, number
 from noisyfl.claims.leads import Lead
-from noisyfl.claims.sources import (
-    Group,
+from noisyfl.claims.our_cells import (
     draws_of_cell,
     on_common_seeds,
     read_rows,
     spreads_of,
 )
+from noisyfl.claims.trials import PooledSpreads
 from noisyfl.specs.published import PAPERS
 
 LEAD_ROW = "*Lead of {} over FedAvg*"
@@ -155,7 +154,7 @@ def _paper_table(
     paper: str,
     table: str,
     numbers: pd.DataFrame,
-    spreads: Mapping[Group, Spreads],
+    spreads: PooledSpreads,
     leads: Sequence[Lead],
 ) -> Iterator[PaperTable]:
     """A table with the columns of which at least half is run, or that have a lead; none without
@@ -220,7 +219,7 @@ def _texts(numbers: pd.Series, starred: pd.Series) -> pd.Series:
 
 
 def _correlation(
-    column: str, numbers: pd.DataFrame, spreads: Mapping[Group, Spreads]
+    column: str, numbers: pd.DataFrame, spreads: PooledSpreads
 ) -> Iterator[RankCorrelation]:
     """How similarly a column ranks the federated methods, without the oracle, which are rivals;
     nothing if it has too few, or rows that are not to be ranked with each other.
