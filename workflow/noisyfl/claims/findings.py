@@ -1,18 +1,15 @@
-"""What numbers say of a claim: comparisons of two numbers, cases, checks, and the verdict."""
+"""What numbers say of a claim: the cases of its checks, and the verdict."""
 
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
-import numpy as np
 from pydantic import BeforeValidator
 
-from noisyfl.analysis.statistics import LEVEL, SUPPORTED, UNDECIDED, verdict_on_cases
-from noisyfl.claims.labels import Label, Place
+from noisyfl.analysis.statistics import SUPPORTED, UNDECIDED, verdict_on_cases
+from noisyfl.claims.labels import Place
 
 ENOUGH = 0.5
 """The share of the cases that have to be decided for a verdict."""
@@ -123,71 +120,3 @@ class Finding:
             if decided and len(decided) == len(self.checks) and self.complete
             else UNDECIDED
         )
-
-
-Operation = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-class Comparison(NamedTuple):
-    """Two sides, each float64 [cases, 1 + draws] or [cases, 1], and the sign between them."""
-
-    left: np.ndarray
-    sign: str
-    right: np.ndarray
-
-    @property
-    def truth(self) -> np.ndarray:
-        """float64 [cases, 1 + draws]: 1 where a case holds, 0 where it fails, NaN where unknown."""
-        holds = SIGNS[self.sign](self.left, self.right).astype(float)
-        return np.where(np.isnan(self.left) | np.isnan(self.right), np.nan, holds)
-
-    def margin(self, case: int) -> float:
-        """The difference by which a case holds; negative where it fails. A curve that never reaches
-        a level is off by the largest float, as JSON has no infinity.
-        """
-        left, right = float(self.left[case, 0]), float(self.right[case, 0])
-        apart = left - right if left != right else 0.0  # two curves that never reach a level
-        apart = float(np.nan_to_num(apart, nan=np.nan))
-        return apart if self.sign in ">≥" else -apart
-
-    def words(self, case: int) -> str:
-        """A case in words: its two sides and the sign."""
-        return f"{text(self.left[case, 0])} {self.sign} {text(self.right[case, 0])}"
-
-
-SIGNS: dict[str, Operation] = {
-    ">": operator.gt,
-    "≥": operator.ge,
-    "<": operator.lt,
-    "≤": operator.le,
-}
-
-
-def text(label: Label) -> str:
-    """A label or a number as it is printed."""
-    return f"{label:.4g}" if isinstance(label, float) else str(label)
-
-
-def decide(truths: Sequence[np.ndarray]) -> bool | None:
-    """Whether several comparisons all hold with the numbers as they are; None if that is not
-    decided.
-
-    A comparison is decided if all its values are known, and nearly all draws agree with the numbers
-    as they are. Each is decided by itself: of two bounds that are nearer to each other than the
-    draws lie apart, most draws miss one or the other, though neither is missed for sure.
-
-    Args:
-        truths: of each comparison in one case, as :attr:`Comparison.truth` has them.
-    """
-    found = [_decide(values) for values in truths]
-    if False in found:
-        return False
-    return None if None in found else True
-
-
-def _decide(values: np.ndarray) -> bool | None:
-    if np.isnan(values).any():
-        return None
-    holds = bool(values[0])
-    # As in a two-sided test: the numbers might have decided either way.
-    return holds if float((values == values[0]).mean()) >= 1 - LEVEL / 2 else None

@@ -9,9 +9,13 @@ the parts are further labels. The noise ``truncnorm(pair,mu=0.2)`` gives ``noise
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
 
 Label = str | float
 """A label's value; a text that reads as a number is stored as one."""
@@ -29,6 +33,9 @@ OWN_LABELS = {
     "pairs": ("pair",),
 }
 """By the kind of numbers, the labels that tell those of one run apart."""
+
+CLIENT_LABELS = (*OWN_LABELS["clients"], *OWN_LABELS["pairs"])
+"""Labels that tell clients, or pairs of clients, apart: a correlation is over these."""
 
 WITH_PARTS = ("partition", "noise", "row", "column")
 """Labels whose value may be a name with options in brackets."""
@@ -91,6 +98,36 @@ def _parts(key: str, texts: Sequence[str]) -> dict[str, Label]:
         name, value = named.groups() if named else (str(place), text)
         found[f"{key}_{name}"] = as_label(value)
     return found
+
+
+# ---------------------------------------------------------------- labels of many numbers, in rows
+
+
+def groups_of_rows(labels: pd.DataFrame, over: Sequence[str]) -> list[np.ndarray]:
+    """The rows of each group of numbers that differ only in some labels.
+
+    Args:
+        over: these labels.
+    """
+    others = [name for name in labels if name not in over]
+    if not others:
+        return [np.arange(len(labels))] if len(labels) else []
+    groups = map(np.asarray, labels.groupby(others, sort=False).indices.values())
+    return sorted(groups, key=lambda rows: int(rows[0]))
+
+
+def pair_rows(
+    left: pd.DataFrame, right: pd.DataFrame
+) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Pair rows that agree in the shared labels: all labels of each pair, and both sides' rows."""
+    shared = [name for name in left if name in right]
+    how: dict[str, Any] = {"on": shared} if shared else {"how": "cross"}
+    sides = [side.assign(**{key: range(len(side))}) for side, key in ((left, " l"), (right, " r"))]
+    merged = sides[0].merge(sides[1], **how)
+    one, other = (merged[key].to_numpy(dtype=int) for key in (" l", " r"))
+    # The labels keep the order of the side that has more of them.
+    names = sorted((list(left), list(right)), key=len, reverse=True)
+    return merged[list(dict.fromkeys(itertools.chain(*names)))], one, other
 
 
 # ---------------------------------------------------------------- what a label must be

@@ -6,9 +6,9 @@ accuracy["fedavg"]`` is a difference in each setting in which both have a number
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
-import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -22,15 +22,18 @@ from noisyfl.analysis.statistics import (
     draws_of_deviation_over_clients,
     draws_of_mean,
 )
-from noisyfl.claims.findings import Case, Comparison, Operation, decide, text
-from noisyfl.claims.labels import OWN_LABELS, WORK, Label, Place, fits
+from noisyfl.claims.comparisons import Comparison, Operation, all_true, text
+from noisyfl.claims.findings import Case
+from noisyfl.claims.labels import (
+    CLIENT_LABELS,
+    WORK,
+    Label,
+    Place,
+    fits,
+    groups_of_rows,
+    pair_rows,
+)
 from noisyfl.core.options import BadInput, find
-
-EMPTY = np.empty(0, dtype=int)
-"""The indices of no rows."""
-
-CLIENT_LABELS = (*OWN_LABELS["clients"], *OWN_LABELS["pairs"])
-"""Labels that tell clients, or pairs of clients, apart: a correlation is over these."""
 
 
 class Entry(NamedTuple):
@@ -104,12 +107,13 @@ class Numbers:
         """
         found = self
         for name, value in labels.items():
-            chosen = np.flatnonzero([fits(label, value) for label in found._column(name)])
-            single = [name] if isinstance(value, str | int | float) else []
-            found = found._rows(chosen, found.labels.drop(columns=single))
+            chosen = [fits(label, value) for label in found._column(name)]
+            found = found._rows(np.flatnonzero(chosen))
             if isinstance(value, list):
                 whole = [rows for rows in found._groups([name]) if len(rows) == len(value)]
-                found = found._rows(np.sort(np.concatenate([EMPTY, *whole])), found.labels)
+                found = found._rows(sorted(itertools.chain(*whole)))
+            elif isinstance(value, str | int | float):
+                found = found._without(name)
         return found
 
     def __getitem__(self, value: Any) -> Numbers:
@@ -173,7 +177,7 @@ class Numbers:
         """The mean; unknown if one of the numbers is. Over clients, or pairs of them, it may be off
         by as much as these differ.
         """
-        return self._reduce(self._over_clients(draws_of_mean, np.mean, over), over)
+        return self._reduce(np.mean, over, draws_of_mean)
 
     def sum(self, *over: str) -> Numbers:
         """The sum; unknown if one of the numbers is."""
@@ -181,21 +185,21 @@ class Numbers:
 
     def std(self, *over: str) -> Numbers:
         """The standard deviation; unknown if one of the numbers is. See :meth:`mean`."""
-        return self._reduce(self._over_clients(draws_of_deviation_over_clients, np.std, over), over)
+        return self._reduce(np.std, over, draws_of_deviation_over_clients)
 
     # -- curves: numbers along rounds, batches, or another label with increasing values
 
     def end(self) -> Numbers:
         """The last number of each curve."""
-        work = self._column(WORK).to_numpy(dtype=float)
-        chosen = [rows[[work[rows].argmax()]] for rows in self._groups([WORK])]
-        return self._rows(np.concatenate([EMPTY, *chosen]), self.labels)._reduce(np.max, (WORK,))
+        work = self._work
+        last = [rows[work[rows].argmax()] for rows in self._groups([WORK])]
+        return self._rows(last)._without(WORK)
 
     def last(self, extent: float) -> Numbers:
         """The end of each curve, of this much of its label: ``extent`` percent of all rounds."""
-        work = self._column(WORK).to_numpy(dtype=float)
-        chosen = [rows[work[rows] > work[rows].max() - extent] for rows in self._groups([WORK])]
-        return self._rows(np.concatenate([EMPTY, *chosen]), self.labels)
+        work = self._work
+        ends = [rows[work[rows] > work[rows].max() - extent] for rows in self._groups([WORK])]
+        return self._rows(itertools.chain(*ends))
 
     def smooth(self, extent: float) -> Numbers:
         """The moving average of each curve: the mean of a number and those shortly before it.
@@ -203,7 +207,7 @@ class Numbers:
         The mean is over ``extent`` percent of all rounds, or at the start of a curve as many as
         there are.
         """
-        work, values = self._column(WORK).to_numpy(dtype=float), np.empty(self.values.shape)
+        work, values = self._work, np.empty(self.values.shape)
         for rows in self._groups([WORK]):
             for row in rows:
                 # A little less, since labels are rounded to thousandths.
@@ -217,8 +221,7 @@ class Numbers:
         Each curve has a level of its own.
         """
         curve, bound = _pair(self, level)
-        work = curve.labels[WORK].to_numpy(dtype=float)[:, None]
-        at = np.where(curve.values >= bound.values, work, np.inf)
+        at = np.where(curve.values >= bound.values, curve._work[:, None], np.inf)
         unknown = np.isnan(curve.values) | np.isnan(bound.values)
         return curve._replace(np.where(unknown, np.nan, at)).min(WORK)
 
@@ -235,35 +238,18 @@ class Numbers:
         """Spearman's rank correlation; unknown in the same cases as :meth:`pearson`."""
         return self._correlate(other, "spearman")
 
-    def _over_clients(
-        self,
-        of_clients: Callable[[np.ndarray, int], np.ndarray],
-        of_others: Callable[..., np.ndarray],
-        over: Sequence[str],
-    ) -> Callable[..., np.ndarray]:
-        """How to reduce numbers over these labels, or over all: as numbers of clients if these are
-        among them.
-        """
-        over = over or self.names
-        if not set(over) & set(CLIENT_LABELS):
-            return of_others
-
-        def how(values: np.ndarray, axis: int) -> np.ndarray:
-            return of_clients(values[:, 0], _clients_of(len(values), over))
-
-        return how
-
     def _correlate(self, other: Numbers, method: Literal["pearson", "spearman"]) -> Numbers:
         left, right = _pair(self, other)
-        both = left._replace(np.stack([left.values[:, 0], right.values[:, 0]], axis=1))
+        both = left._replace(np.column_stack([left.values[:, 0], right.values[:, 0]]))
         over = [name for name in both.names if name in CLIENT_LABELS]
 
-        def how(pairs: np.ndarray, axis: int) -> np.ndarray:
-            found = correlation(pairs[:, 0], pairs[:, 1], method)
-            count = int((~np.isnan(pairs).any(axis=1)).sum())
-            return draws_of_correlation(found, _clients_of(count, over), method)
+        def of_group(pairs: np.ndarray, axis: int) -> np.ndarray:
+            x, y = pairs[~np.isnan(pairs).any(axis=1)].T
+            return draws_of_correlation(
+                correlation(x, y, method), _clients_of(len(x), over), method
+            )
 
-        return both._reduce(how, over)
+        return both._reduce(of_group, over)
 
     # -- parts of the methods above
 
@@ -271,46 +257,66 @@ class Numbers:
         find(dict.fromkeys(self.names), name, "label", "a claim")
         return self.labels[name]
 
-    def _rows(self, rows: np.ndarray, labels: pd.DataFrame) -> Numbers:
-        cells = tuple(self.cells[row] for row in rows)
-        labels = labels.iloc[rows].reset_index(drop=True)
-        return Numbers(labels, self.values[rows], cells, self.known)
+    @property
+    def _work(self) -> np.ndarray:
+        return self._column(WORK).to_numpy(dtype=float)
+
+    def _rows(self, rows: Iterable[int]) -> Numbers:
+        chosen = np.array([*rows], dtype=int)
+        labels = self.labels.iloc[chosen].reset_index(drop=True)
+        cells = tuple(self.cells[row] for row in chosen)
+        return Numbers(labels, self.values[chosen], cells, self.known)
+
+    def _without(self, *labels: str) -> Numbers:
+        return dataclasses.replace(self, labels=self.labels.drop(columns=list(labels)))
 
     def _replace(self, values: np.ndarray) -> Numbers:
-        return Numbers(self.labels, values, self.cells, self.known)
+        return dataclasses.replace(self, values=values)
 
     def _with(self, other: Numbers | float, operation: Operation) -> Numbers:
         left, right = _pair(self, other)
-        cells = tuple(map(operator.or_, left.cells, right.cells))
         with np.errstate(divide="ignore", invalid="ignore"):
             values = operation(left.values, right.values)
-        return Numbers(left.labels, values, cells, left.known and right.known)
+        cells = tuple(map(frozenset.union, left.cells, right.cells))
+        return Numbers(left.labels, values, cells, left.known)
 
     def _compare(self, other: Numbers | float, sign: str) -> Cases:
         left, right = _pair(self, other)
-        cells = tuple(map(operator.or_, left.cells, right.cells))
-        comparisons = (Comparison(left.values, sign, right.values),)
-        return Cases(left.labels, comparisons, cells, left.known and right.known)
+        comparison = Comparison(left.values, sign, right.values)
+        cells = tuple(map(frozenset.union, left.cells, right.cells))
+        return Cases(left.labels, (comparison,), cells, left.known)
 
-    def _groups(self, over: Iterable[str]) -> list[np.ndarray]:
-        """The rows of each group of numbers that differ only in these labels."""
-        chosen = [name for name in self.names if name not in set(over)]
-        if not chosen:
-            return [np.arange(len(self.labels))] if len(self.labels) else []
-        groups = map(np.asarray, self.labels.groupby(chosen, sort=False).indices.values())
-        return sorted(groups, key=lambda rows: int(rows[0]))
+    def _groups(self, over: Sequence[str]) -> list[np.ndarray]:
+        return groups_of_rows(self.labels, over)
 
-    def _reduce(self, how: Callable[..., np.ndarray], over: Sequence[str]) -> Numbers:
+    def _reduce(
+        self,
+        how: Callable[..., np.ndarray],
+        over: Sequence[str],
+        of_clients: Callable[[np.ndarray, int], np.ndarray] | None = None,
+    ) -> Numbers:
+        """Make one number of each group of numbers that differ only in some labels.
+
+        Args:
+            how: to reduce the values of a group along ``axis`` 0.
+            over: the labels; all if there are none.
+            of_clients: how to reduce the values of so many clients instead, if they differ in a
+                label of clients.
+        """
         over = over or self.names
         for name in over:
             self._column(name)
         groups = self._groups(over)
-        labels = self.labels.drop(columns=list(over))
-        labels = labels.iloc[[rows[0] for rows in groups]].reset_index(drop=True)
-        values = [how(self.values[rows], axis=0) for rows in groups]
+        if of_clients and set(over) & set(CLIENT_LABELS):
+            values = [
+                of_clients(self.values[rows, 0], _clients_of(len(rows), over)) for rows in groups
+            ]
+        else:
+            values = [how(self.values[rows], axis=0) for rows in groups]
+        first = self._rows(rows[0] for rows in groups)._without(*over)
         cells = tuple(frozenset().union(*(self.cells[row] for row in rows)) for rows in groups)
         array = np.array(values) if groups else np.empty((0, 1))
-        return Numbers(labels, array, cells, self.known)
+        return dataclasses.replace(first, values=array, cells=cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +337,7 @@ class Cases:
 
     def __and__(self, other: Cases) -> Cases:
         """Both conditions, in each setting that both have."""
-        labels, left, right = _pairs(self.labels, other.labels)
+        labels, left, right = pair_rows(self.labels, other.labels)
         comparisons = [
             Comparison(part.left[rows], part.sign, part.right[rows])
             for parts, rows in ((self.comparisons, left), (other.comparisons, right))
@@ -344,21 +350,23 @@ class Cases:
     def truth(self) -> np.ndarray:
         """float64 [cases, 1 + draws]: 1 where all comparisons hold, 0 where one fails, else NaN."""
         truths = np.broadcast_arrays(*(part.truth for part in self.comparisons))
-        false = np.logical_or.reduce([truth == 0 for truth in truths])
-        return np.where(false, 0.0, np.minimum.reduce(truths))
+        return all_true(np.stack(truths), axis=0)
 
     def every(self, *over: str) -> Numbers:
         """1 where all cases hold, 0 where one fails, with any outcome of the others."""
         truth = Numbers(self.labels, self.truth, self.cells, self.known)
-        return truth._reduce(_all_true, over)
+        return truth._reduce(all_true, over)
 
     def decide(self) -> tuple[Case, ...]:
         """Judge each case by itself; it is named by the labels in which the cases differ."""
-        telling = [name for name in self.labels if self.labels[name].nunique() > 1]
-        named = self.labels[telling].to_numpy().tolist()
+        differing = [name for name in self.labels if self.labels[name].nunique() > 1]
+        named = self.labels[differing].to_numpy().tolist()
+        outcomes = zip(*(part.decide() for part in self.comparisons), strict=True)
         cases = []
-        for n, labels in enumerate(named):
-            holds = decide([part.truth[n] for part in self.comparisons])
+        for n, (labels, each) in enumerate(zip(named, outcomes, strict=True)):
+            # Each comparison is decided by itself: of two bounds that are nearer to each other than
+            # the draws lie apart, most draws miss one, though neither is missed for sure.
+            holds = False if False in each else None if None in each else True
             # If one comparison fails, it does not matter that another is unknown.
             least = np.min if holds is None else np.nanmin
             cases.append(
@@ -378,31 +386,14 @@ def _clients_of(count: int, over: Sequence[str]) -> int:
     return round((1 + math.sqrt(1 + 8 * count)) / 2) if "pair" in over else count
 
 
-def _all_true(truths: np.ndarray, axis: int) -> np.ndarray:
-    return np.where((truths == 0).any(axis), 0.0, truths.min(axis))
-
-
-def _pairs(left: pd.DataFrame, right: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """Pair rows that agree in the shared labels: all labels of each pair, and both sides' rows."""
-    shared = [name for name in left if name in right]
-    how: dict[str, Any] = {"on": shared} if shared else {"how": "cross"}
-    sides = [side.assign(**{key: range(len(side))}) for side, key in ((left, " l"), (right, " r"))]
-    merged = sides[0].merge(sides[1], **how)
-    one, other = (merged[key].to_numpy(dtype=int) for key in (" l", " r"))
-    # The labels keep the order of the side that has more of them.
-    names = sorted((list(left), list(right)), key=len, reverse=True)
-    return merged[list(dict.fromkeys(itertools.chain(*names)))], one, other
-
-
 def _pair(left: Numbers, right: Numbers | float) -> tuple[Numbers, Numbers]:
     """Bring both sides to the same labels; a plain number is repeated for each row."""
     if not isinstance(right, Numbers):
         values = np.full((len(left.labels), 1), float(right))
         return left, Numbers(left.labels, values, (frozenset(),) * len(left.labels))
-    labels, *rows = _pairs(left.labels, right.labels)
-    known = left.known and right.known
-    one, other = (
-        Numbers(labels, side.values[at], tuple(side.cells[row] for row in at), known)
-        for side, at in zip((left, right), rows, strict=True)
+    labels, rows, other_rows = pair_rows(left.labels, right.labels)
+    joint: dict[str, Any] = {"labels": labels, "known": left.known and right.known}
+    return (
+        dataclasses.replace(left._rows(rows), **joint),
+        dataclasses.replace(right._rows(other_rows), **joint),
     )
-    return one, other

@@ -74,12 +74,12 @@ def published(
     """
     found: list[Entry] = []
     for row in rows:
-        value, std, starred = math.nan, math.nan, None
+        value = std = converged = math.nan
         if known is None or tuple(row.fields[name] for name in KEY) in known:
             number = row.number
             value, std = number.value, math.nan if number.std is None else number.std
-            starred = {"true": False, "false": True}.get(row.fields["converged"].lower())
-        found += _entries_of(row.fields, np.array([value]), np.array([std]), starred)
+            converged = {"true": 1.0, "false": 0.0}.get(row.fields["converged"].lower(), math.nan)
+        found += _entries_of(row.fields, np.array([value]), np.array([std]), converged)
     return ClaimSide({"cells": _by_labels(found), "quotes": _from_text})
 
 
@@ -97,8 +97,9 @@ def our_side(cells: Path, artifacts: Mapping[str, Source]) -> ClaimSide:
     for row in on_common_seeds(rows):
         rng = stream(0, "standard deviation", row["runs"], row["metric"])
         stds = draws_of_deviation(float(row["ours_std"] or "nan"), int(row["ours_trials"]), rng)
-        starred = row["ours_starred"] == "True" if row["ours"] and row["ours_starred"] else None
-        found += _entries_of(row, draws_of_cell(row, spreads), stds, starred)
+        starred = row["ours_starred"] if row["ours"] else ""
+        converged = {"True": 0.0, "False": 1.0}.get(starred, math.nan)
+        found += _entries_of(row, draws_of_cell(row, spreads), stds, converged)
     headrooms = {
         Place(row["shown_in"], row["row"], row["column"]): headroom
         for row in rows
@@ -108,21 +109,17 @@ def our_side(cells: Path, artifacts: Mapping[str, Source]) -> ClaimSide:
 
 
 def _entries_of(
-    row: Mapping[str, str], values: np.ndarray, std: np.ndarray, starred: bool | None
+    row: Mapping[str, str], value: np.ndarray, std: np.ndarray, converged: float
 ) -> Iterator[Entry]:
-    """What is known of a cell, one number per measure: value, std and converged."""
-    converged = math.nan if starred is None else float(not starred)
+    """The numbers of a cell, one per measure."""
     as_published = float(row.get("ours_as_published", "True") == "True")
     labels = {**cell_labels(row), "converged": converged, AS_PUBLISHED: as_published}
-    shown = (row.get("shown_in"), row.get("row"), row.get("column"))
-    printed = printed_place(row, str(labels["table"]))
-    cell = Place(*(a or b for a, b in zip(shown, printed, strict=True)))
-    for measure, known in (
-        ("value", values),
-        ("std", std),
-        ("converged", np.array([converged])),
-    ):
-        yield Entry({**labels, "measure": measure}, known, cell)
+    cell = printed_place(row, str(labels["table"]))
+    if row.get("shown_in"):
+        cell = Place(row["shown_in"], row["row"], row["column"])
+    measures = {"value": value, "std": std, "converged": np.array([converged])}
+    for measure, values in measures.items():
+        yield Entry({**labels, "measure": measure}, values, cell)
 
 
 def _by_labels(numbers: Sequence[Entry]) -> Source:
