@@ -32,6 +32,35 @@ from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.specs.descriptions import Description
 from noisyfl.specs.identity import identity
 
+CURVE = "mean"
+"""The statistic whose spread between trials is taken for that of their curves, which are shifted as
+a whole.
+"""
+
+RANKS = {"noise_rank": "noise_level", "size_rank": "samples"}
+"""Labels that hold a client's rank among all clients, from 0 to 1, and the feature ranked."""
+
+FIRST = "first_"
+"""How metrics begin that are of a client's first value, where others are of its last."""
+
+CALLS = {f"{first}{score}_calls_rightly": score for score in SCORES for first in ("", FIRST)}
+"""Metrics that are 1 for a client that a score flags correctly as noisy or clean; the scores."""
+
+NOT_RUN: Mapping[str, list[dict[str, Label]]] = {
+    "tables": [{}],
+    "rounds": [{WORK: 100.0}],
+    "batches": [{WORK: 100.0}],
+    "clients": [{"client": end, **dict.fromkeys(RANKS, end)} for end in (0.0, 1.0)],
+    "pairs": [{"pair": "0 and 1"}],
+}
+"""By kind, the own labels of the unknown numbers of a cell without runs, so that what rests on it
+is undecided: one, at the end of a curve; of clients one with the lowest and one with the highest
+ranks."""
+
+Found = Iterator[tuple[dict[str, Label], np.ndarray]]
+"""Numbers of a cell or line: each number's labels besides those of the line and the metric, and its
+values, see :class:`~noisyfl.claims.numbers.Entry`."""
+
 
 @dataclass(frozen=True, eq=False)
 class Artifacts:
@@ -57,7 +86,7 @@ class Artifacts:
         """The noisy partition of a run."""
         return noisy_partition.read(self.paths[identity(self.run(run).spec["noisy_partition"])])
 
-    def trials(self, line: Line) -> list[Run]:
+    def usable_runs(self, line: Line) -> list[Run]:
         """The runs of a line that did not diverge."""
         return [run for run in map(self.run, line.runs) if not run.diverged]
 
@@ -76,9 +105,11 @@ class Artifacts:
         """
         lines = itertools.chain(*(cells_and_lines(*part) for part in self.parts.items()))
         return PooledSpreads.of(
-            self._trials(line, metric, self.values(line, metric, CURVE if of_curves else shown))
+            self._as_trials(
+                line, metric, self.values(line, metric, CURVE if of_curves else line.statistic)
+            )
             for line in lines
-            if (shown := line.statistic) and len(line.runs) > 1
+            if line.statistic and len(line.runs) > 1
             if of_curves or line.metric == metric
         )
 
@@ -88,7 +119,7 @@ class Artifacts:
         """
         place = line.place
         common = self._common_seeds(place.table, place.column, line.metric)
-        own = frozenset(run.spec["seed"] for run in self.trials(line))
+        own = frozenset(run.spec["seed"] for run in self.usable_runs(line))
         return own & common or own
 
     @functools.cache  # noqa: B019
@@ -105,9 +136,9 @@ class Artifacts:
         self, line: Line, metric: str, trials: Mapping[int, float], of_curves: bool = False
     ) -> np.ndarray:
         """How far a mean over a line's trials may be off, float64 [1 + draws]."""
-        return self.spreads(metric, of_curves).draws_of_error(self._trials(line, metric, trials))
+        return self.spreads(metric, of_curves).draws_of_error(self._as_trials(line, metric, trials))
 
-    def _trials(self, line: Line, metric: str, values: Mapping[int, float]) -> Trials:
+    def _as_trials(self, line: Line, metric: str, values: Mapping[int, float]) -> Trials:
         spec = self.run(line.runs[0]).spec
         dataset = str(spec["noisy_partition"]["dataset"])
         where = line.place.table, line.place.column, dataset, metric
@@ -115,58 +146,38 @@ class Artifacts:
 
     def sources(self) -> dict[str, Source]:
         """The source of each kind of numbers, see :mod:`noisyfl.claims.query`."""
-        kinds: dict[str, Callable[[Artifacts, Line, str], Iterator[Entry]]] = {
-            "tables": _of_tables,
-            "rounds": functools.partial(_by_work, unit="ordinary_rounds"),
-            "batches": functools.partial(_by_work, unit="batches"),
-            "clients": _of_clients,
-            "pairs": _of_pairs,
+        kinds: dict[str, Callable[[Artifacts, Line, str], Found]] = {
+            "tables": _statistic,
+            "rounds": functools.partial(_curve, unit="ordinary_rounds"),
+            "batches": functools.partial(_curve, unit="batches"),
+            "clients": _clients,
+            "pairs": _pairs,
         }
-        return {name: functools.partial(self._entries, name, of) for name, of in kinds.items()}
+        return {kind: functools.partial(self._entries, kind, of) for kind, of in kinds.items()}
 
     def _entries(
-        self, kind: str, of: Callable[[Artifacts, Line, str], Iterator[Entry]], query: Query
+        self, kind: str, of: Callable[[Artifacts, Line, str], Found], query: Query
     ) -> Iterator[Entry]:
+        unknown = [(own, np.array([np.nan])) for own in NOT_RUN[kind]]
         metrics = query.where.get("metric")
         for line in lines_of(query, self.parts):
-            trained = bool(self.trials(line))
+            has_runs = bool(self.usable_runs(line))
             for metric in metrics if isinstance(metrics, list) else [metrics or line.metric]:
-                found = of(self, line, metric) if trained else _not_run(kind, line, metric)
-                yield from (n for n in found if query.fits(n.labels))
+                for own, values in of(self, line, metric) if has_runs else unknown:
+                    labels = {**line.labels, "metric": metric, **own}
+                    if query.fits(labels):
+                        yield Entry(labels, values, line.place)
 
 
-def _not_run(kind: str, line: Line, metric: str) -> Iterator[Entry]:
-    """Unknown numbers of a cell that has no runs, or whose runs diverged, so that what rests on it
-    is not decided without it: one, at the end of a curve; of clients one with the lowest and one
-    with the highest ranks.
-    """
-    own: dict[str, list[dict[str, Label]]] = {
-        "rounds": [{WORK: 100.0}],
-        "batches": [{WORK: 100.0}],
-        "clients": [{"client": one, **dict.fromkeys(RANKS, one)} for one in (0.0, 1.0)],
-        "pairs": [{"pair": "0 and 1"}],
-    }
-    for labels in own.get(kind, [{}]):
-        known = {**line.labels, "metric": metric, **labels}
-        yield Entry(known, np.array([np.nan]), line.place)
-
-
-CURVE = "mean"
-"""The statistic whose spread between trials is taken for that of their curves, which are shifted as
-a whole.
-"""
-
-
-def _of_tables(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
+def _statistic(artifacts: Artifacts, line: Line, metric: str) -> Found:
     known = artifacts.values(line, metric, line.statistic)
     if trials := {seed: known[seed] for seed in known if seed in artifacts.seeds(line)}:
-        values = np.mean(list(trials.values())) + artifacts.errors(line, metric, trials)
-        yield Entry({**line.labels, "metric": metric}, values, line.place)
+        yield {}, np.mean(list(trials.values())) + artifacts.errors(line, metric, trials)
 
 
-def _by_work(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Iterator[Entry]:
+def _curve(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Found:
     seeds = artifacts.seeds(line)
-    trials = [run for run in artifacts.trials(line) if run.spec["seed"] in seeds]
+    trials = [run for run in artifacts.usable_runs(line) if run.spec["seed"] in seeds]
     work, values, _ = mean_curve(trials, metric, unit)
     if unit == "ordinary_rounds":
         work = 100 * work / trials[0].spec["schedule"]["rounds"]
@@ -175,11 +186,10 @@ def _by_work(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Iterat
     errors = artifacts.errors(line, metric, dict.fromkeys(seeds, math.nan), of_curves=True)
     swings = draws_between_rounds(values, stream(0, "between rounds", *line.runs, metric))
     for at, value, swing in zip(work, values, swings, strict=True):
-        labels = {**line.labels, "metric": metric, WORK: round(float(at), 3)}
-        yield Entry(labels, value + errors + swing, line.place)
+        yield {WORK: round(float(at), 3)}, value + errors + swing
 
 
-def _of_clients(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
+def _clients(artifacts: Artifacts, line: Line, metric: str) -> Found:
     run, partition = artifacts.run(line.runs[0]), artifacts.partition(line.runs[0])
     known = client_features(partition)
     if metric in known:
@@ -191,24 +201,12 @@ def _of_clients(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry
         values = correctly_flagged(values, known["noise_level"])
     ranks = {name: ranks_from_0_to_1(known[of]) for name, of in RANKS.items()}
     for client, value in enumerate(values):
-        labels: dict[str, Label] = {**line.labels, "metric": metric, "client": float(client)}
-        labels |= {name: float(rank[client]) for name, rank in ranks.items()}
-        yield Entry(labels, np.array([value]), line.place)
+        own = {name: float(rank[client]) for name, rank in ranks.items()}
+        yield {"client": float(client), **own}, np.array([value])
 
 
-RANKS = {"noise_rank": "noise_level", "size_rank": "samples"}
-"""Labels that hold a client's rank among all clients, from 0 to 1, and the feature ranked."""
-
-FIRST = "first_"
-"""How metrics begin that are of a client's first value, where others are of its last."""
-
-CALLS = {f"{first}{score}_calls_rightly": score for score in SCORES for first in ("", FIRST)}
-"""Metrics that are 1 for a client that a score flags correctly as noisy or clean; the scores."""
-
-
-def _of_pairs(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
+def _pairs(artifacts: Artifacts, line: Line, metric: str) -> Found:
     run = artifacts.run(line.runs[0])
     found = {} if run.diverged else PAIRS[metric](run, artifacts.partition(run.id))
     for (one, other), value in found.items():
-        labels = {**line.labels, "metric": metric, "pair": f"{one} and {other}"}
-        yield Entry(labels, np.array([value]), line.place)
+        yield {"pair": f"{one} and {other}"}, np.array([value])
