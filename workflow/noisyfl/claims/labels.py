@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from noisyfl.specs.published import KEY
+
 Label = str | float
 """A label's value; a text that reads as a number is stored as one."""
 
@@ -40,9 +42,6 @@ CLIENT_LABELS = (*OWN_LABELS["clients"], *OWN_LABELS["pairs"])
 WITH_PARTS = ("partition", "noise", "row", "column")
 """Labels whose value may be a name with options in brackets."""
 
-OF_CELLS = ("dataset", "setting_scope", "partition", "noise", "method", "variant", "metric")
-"""Columns of the published numbers that are labels, besides the table."""
-
 
 class Place(NamedTuple):
     """Where a number stands: in ``<experiment>/<table or figure>``, in which row and column."""
@@ -54,8 +53,8 @@ class Place(NamedTuple):
 
 def cell_labels(row: Mapping[str, str]) -> dict[str, Label]:
     """The labels of a row of the published numbers."""
-    texts = {key: row[key] for key in OF_CELLS}
-    return labels_of({"table": f"{row['paper']}/{row['table']}", **texts})
+    texts = {key: row[key] for key in KEY if key != "paper"}
+    return labels_of({**texts, "table": f"{row['paper']}/{row['table']}"})
 
 
 def printed_place(row: Mapping[str, Any], table: str) -> Place:

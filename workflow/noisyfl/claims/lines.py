@@ -1,8 +1,8 @@
 """The cells of tables and the lines of figures, whose runs have the numbers of claims.
 
 The labels of a cell are ``table``, ``row``, ``column`` and ``metric``; ``row_group`` and
-``row_label``, and the same of the column; ``method_first`` and ``method_last``, which are the parts
-of the row's method; and ``as_published``, 1 if the cell is of the paper's own setting, else 0. The
+``row_label``, and the same of the column; ``method``, ``method_first`` and ``method_last`` of the
+row's method; and ``as_published``, 1 if the cell is of the paper's own setting, else 0. The
 labels of a figure's line are ``table`` (the figure's name), ``panel``, ``line`` and ``metric``.
 """
 
@@ -18,7 +18,6 @@ from noisyfl.claims.labels import (
     OWN_LABELS,
     Label,
     Place,
-    as_label,
     cell_labels,
     labels_of,
 )
@@ -35,25 +34,18 @@ class Line:
     """A cell of a table, or a line of a figure.
 
     Attributes:
+        place: where it stands; in a figure, a line is the row and a panel the column.
         labels: all labels but the metric.
         runs: ids of the runs, one per trial.
         metric: the metric that it shows.
         statistic: the statistic that sums up a run; empty for a figure's line.
     """
 
+    place: Place
     labels: dict[str, Label]
     runs: tuple[str, ...]
     metric: str
     statistic: str
-
-    @property
-    def place(self) -> Place:
-        """Where its numbers stand: in a figure, a line is the row and a panel the column."""
-        row, column = (
-            self.labels.get(one, self.labels.get(other, ""))
-            for one, other in (("row", "line"), ("column", "panel"))
-        )
-        return Place(str(self.labels["table"]), str(row), str(column))
 
 
 def lines_of(query: Query, parts: Mapping[str, Description]) -> Iterator[Line]:
@@ -94,23 +86,24 @@ def cells_and_lines(name: str, part: Description) -> Iterator[Line]:
     if isinstance(part, FigureDescription):
         for panel in part.panels:
             for line in panel.lines or [panel]:
-                texts = {"table": name, "panel": panel.name or None, "line": line.name or None}
                 if line.run:
+                    texts = {"panel": panel.name or None, "line": line.name or None}
+                    labels = labels_of({"table": name, **texts})
                     y = part.y if isinstance(part.y, str) else ""
-                    yield Line(labels_of(texts), (line.run,), y, "")
+                    yield Line(Place(name, line.name, panel.name), labels, (line.run,), y, "")
         return
     for row, cells in zip(part.rows, part.cells, strict=True):
         for column, cell in zip(part.columns, cells, strict=True):
             if not column.has_runs:
                 continue
-            labels = labels_of({"table": name, "row": row.name, "column": column.name})
-            labels[AS_PUBLISHED] = float(cell.as_published)
-            for kind, header in (("row", row), ("column", column)):
-                labels |= {
-                    f"{kind}_group": header.group,
-                    f"{kind}_label": as_label(header.label or header.name),
+            texts = {"table": name, "method": row.method_name}
+            for kind, heading in (("row", row), ("column", column)):
+                texts |= {
+                    kind: heading.name,
+                    f"{kind}_group": heading.group,
+                    f"{kind}_label": heading.label or heading.name,
                 }
-            parts = row.method_name.split("+")
-            labels |= {"method_first": parts[0], "method_last": parts[-1]}
+            labels = {**labels_of(texts), AS_PUBLISHED: float(cell.as_published)}
             metric, statistic = part.metric_of(row, column), part.statistic_of(row, column)
-            yield Line(labels, cell.runs, metric, statistic)
+            place = Place(name, row.name, column.name)
+            yield Line(place, labels, cell.runs, metric, statistic)
