@@ -12,12 +12,13 @@ from checked_plan import checked_plan
 from descriptions import described, described_table
 from noisyfl.claims import artifacts as claim_artifacts
 from noisyfl.claims.artifacts import Artifacts
-from noisyfl.claims.catalogue import CLAIMS, tables_of_claims
+from noisyfl.claims.catalogue import CLAIMS
 from noisyfl.claims.declaration import check
 from noisyfl.claims.findings import Finding
 from noisyfl.claims.judgement import examine
 from noisyfl.claims.labels import since
-from noisyfl.claims.lines import lines_of, runs_of_claim
+from noisyfl.claims.lines import lines_of
+from noisyfl.claims.needs import runs_of_claim, tables_of_claims
 from noisyfl.claims.query import Query
 from noisyfl.claims.sources import our_side
 from noisyfl.core.places import ROOT

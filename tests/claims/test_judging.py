@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from made_up_trials import A, B, times, trials
-from noisyfl.claims.catalogue import CLAIMS, tables_of_claims
+from noisyfl.claims.catalogue import CLAIMS
 from noisyfl.claims.declaration import check, claim
 from noisyfl.claims.findings import MOST, Case, Check, Finding
 from noisyfl.claims.judgement import examine
 from noisyfl.claims.labels import but
+from noisyfl.claims.needs import tables_of_claims
 from noisyfl.claims.query import cells
 from noisyfl.claims.sources import our_side
 from noisyfl.core.options import BadInput

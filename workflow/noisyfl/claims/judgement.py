@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,8 @@ from pydantic import TypeAdapter
 from noisyfl.claims.catalogue import CLAIMS
 from noisyfl.claims.declaration import Claim
 from noisyfl.claims.findings import Finding
-from noisyfl.claims.sources import ClaimSide, published
+from noisyfl.claims.sources import ClaimSide
 from noisyfl.core.artifacts import read_json, write_json
-from noisyfl.specs.descriptions import Description, TableDescription
-from noisyfl.specs.published import KEY, Published
 
 
 @dataclass(frozen=True)
@@ -61,24 +59,6 @@ def examine(claim: Claim, side: ClaimSide) -> Finding:
             )
             checks.append(replace(check, cases=cases))
     return Finding(tuple(checks), not claim.untested)
-
-
-def out_of_reach(printed: Iterable[Published], parts: Mapping[str, Description]) -> list[str]:
-    """The claims that these tables cannot decide with any numbers.
-
-    Such a claim compares printed numbers, and for each comparison the tables lack one.
-    """
-    tables = [part for part in parts.values() if isinstance(part, TableDescription)]
-    made = (cell.labels for part in tables for row in part.cells for cell in row)
-    keys = {tuple(labels[name] for name in KEY) for labels in made if set(labels) == set(KEY)}
-    side = published(printed, keys)
-    found = []
-    for claim in CLAIMS.values():
-        if {query.kind for query in claim.queries.values()} <= set(side.sources):
-            cases = (case for check in examine(claim, side).checks for case in check.cases)
-            if not any(case.known for case in cases):
-                found.append(claim.name)
-    return found
 
 
 def write_judgements(path: Path, judgements: Sequence[Judgement]) -> None:

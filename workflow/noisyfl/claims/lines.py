@@ -9,21 +9,18 @@ labels of a figure's line are ``table`` (the figure's name), ``panel``, ``line``
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from noisyfl.claims.declaration import Claim
 from noisyfl.claims.labels import (
     AS_PUBLISHED,
     OWN_LABELS,
     Label,
     Place,
-    cell_labels,
     labels_of,
 )
 from noisyfl.claims.query import Query
-from noisyfl.specs.descriptions import Description, FigureDescription, TableDescription
-from noisyfl.specs.published import KEY
+from noisyfl.specs.descriptions import Description, FigureDescription
 
 OF_NUMBERS = ("metric", *itertools.chain(*OWN_LABELS.values()))
 """Labels in which the numbers of one line may differ."""
@@ -54,31 +51,6 @@ def lines_of(query: Query, parts: Mapping[str, Description]) -> Iterator[Line]:
         for line in cells_and_lines(name, parts[name]) if name in parts else ():
             if query.fits(line.labels, OF_NUMBERS):
                 yield line
-
-
-def runs_of_claim(claim: Claim, parts: Mapping[str, Description]) -> list[str]:
-    """The runs that it takes to judge a claim by our numbers, each once."""
-    runs: dict[str, None] = {}
-    for query in claim.queries.values():
-        of_lines = (line.runs for line in lines_of(query, parts))
-        found = _runs_of_cells(query, parts) if query.kind == "cells" else of_lines
-        runs |= dict.fromkeys(itertools.chain(*found))
-    return list(runs)
-
-
-def _runs_of_cells(query: Query, parts: Mapping[str, Description]) -> Iterator[Sequence[str]]:
-    """The runs of each cell that shows a number of a query."""
-    for part in map(parts.get, query.tables):
-        if not isinstance(part, TableDescription):
-            continue
-        for cells in part.cells:
-            runs = {c.name: cell.runs for c, cell in zip(part.columns, cells, strict=True)}
-            for cell, column in zip(cells, part.columns, strict=True):
-                if set(cell.labels) != set(KEY):
-                    continue
-                known = {**cell_labels(cell.labels), AS_PUBLISHED: float(cell.as_published)}
-                if query.fits(known, ("measure", "converged")):
-                    yield from (runs[one] for one in column.mean_of or [column.name])
 
 
 def cells_and_lines(name: str, part: Description) -> Iterator[Line]:

@@ -106,8 +106,7 @@ def runs_by_claim(plan: Plan, target: str | None) -> tuple[dict[str, list[str]],
     """
     # Here alone, with pandas and scipy, which take longer to import than all else here.
     from noisyfl.claims.catalogue import CLAIMS
-    from noisyfl.claims.judgement import out_of_reach
-    from noisyfl.claims.lines import runs_of_claim
+    from noisyfl.claims.needs import out_of_reach, runs_of_claim
 
     parts = tables_and_figures(plan, target)
     undecided = out_of_reach(read_published(PUBLISHED), parts)

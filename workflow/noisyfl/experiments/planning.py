@@ -14,7 +14,7 @@ from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
-from noisyfl.claims.catalogue import tables_of_claims
+from noisyfl.claims.needs import tables_of_claims
 from noisyfl.core.options import find, reading
 from noisyfl.core.registry import parts_of
 from noisyfl.data.datasets.dataset import dataset
