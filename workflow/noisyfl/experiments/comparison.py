@@ -21,7 +21,7 @@ from noisyfl.data.remarks import remarks_on
 from noisyfl.experiments.config import Overlay
 from noisyfl.experiments.run_specs import RunSpecs
 from noisyfl.experiments.setting import merge
-from noisyfl.experiments.sweeps import ComparedRow, equations, in_words, is_number
+from noisyfl.experiments.sweeps import ComparedRow, equations, in_words, is_numeric
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import edited_methods
 from noisyfl.specs.extent import remarks_of, work_of
@@ -86,7 +86,7 @@ class MethodComparison:
     def axis(self) -> str:
         """The only option of which the settings have several values, if these are numbers."""
         keys = {key for one in self.settings for key in one.swept}
-        numbers = all(is_number(value) for one in self.settings for value in one.swept.values())
+        numbers = all(is_numeric(value) for one in self.settings for value in one.swept.values())
         return keys.pop() if len(keys) == 1 and numbers else ""
 
     def remarks(self) -> list[str]:
@@ -95,7 +95,7 @@ class MethodComparison:
         for spec in self.runs.values():
             partition = spec["noisy_partition"]
             found += [*self.own.remarks_on(partition), *remarks_on(partition)]
-            schedule, clients = Schedule(**spec["schedule"]), clients_of(spec)
+            schedule, clients = Schedule(**spec["schedule"]), count_clients(spec)
             if schedule.participants(clients) == 1 < clients:
                 found.append(
                     f"1 of {clients} clients takes part in a round (participation "
@@ -200,7 +200,7 @@ def _column(setting: Mapping[str, Any], specs: Mapping[str, list[dict[str, Any]]
     return ", ".join([dataset(first["noisy_partition"]["dataset"]).title, *words])
 
 
-def clients_of(spec: Mapping[str, Any]) -> int:
+def count_clients(spec: Mapping[str, Any]) -> int:
     """How many clients a run has."""
     count: int = spec["noisy_partition"]["partition"]["clients"]
     return count

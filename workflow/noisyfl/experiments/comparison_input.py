@@ -19,15 +19,21 @@ from noisyfl.data.own_files import OwnFiles
 from noisyfl.experiments.compared_setting import SETTING, setting_for, with_fitting_noise
 from noisyfl.experiments.comparison import (
     MethodComparison,
-    clients_of,
     comparison_of,
+    count_clients,
     specs_of,
 )
 from noisyfl.experiments.config import experiment_files, load_config
 from noisyfl.experiments.expansion import Expansion
 from noisyfl.experiments.scale_file import named_scale
 from noisyfl.experiments.setting import Setting, merge
-from noisyfl.experiments.sweeps import ComparedRow, in_words, options_of, rows_of, split_schedule
+from noisyfl.experiments.sweeps import (
+    ComparedRow,
+    compared_rows,
+    in_words,
+    options_of,
+    split_schedule,
+)
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.spec import check_part
 
@@ -88,7 +94,9 @@ def read_comparison(
     column = None if like is None else _column_of(like, scale or "quick", own, names)
     with naming(names):
         schedule, swept = split_schedule({k: v for k, v in setting.items() if k not in OPTIONS})
-        rows = [row for one in given or DEFAULT_METHODS for row in rows_of(one, schedule, swept)]
+        rows = [
+            row for one in given or DEFAULT_METHODS for row in compared_rows(one, schedule, swept)
+        ]
         with within("method"):
             each_once([row.name for row in rows])
         variants = options_of({key: setting[key] for key in OPTIONS if key in setting})
@@ -143,7 +151,7 @@ def _share(setting: Mapping[str, Any], row: ComparedRow, own: OwnFiles) -> float
     :data:`LEAST_PARTICIPANTS`.
     """
     ((first, *_),) = specs_of(setting, [row], 1, own).values()
-    clients = clients_of(first)
+    clients = count_clients(first)
     few = min(clients, max(2, min(LEAST_PARTICIPANTS, math.ceil(clients / 2))))
     share: float = max(setting["schedule"]["participation"], math.ceil(1e4 * few / clients) / 1e4)
     return share

@@ -56,7 +56,7 @@ class SweptOptions:
 
 def in_words(raw: Any) -> str:
     """A component, a method or a number as a user would write it."""
-    if is_number(raw):
+    if is_numeric(raw):
         return str(raw).removesuffix(".0")
     if not isinstance(raw, Mapping):
         return str(raw)
@@ -65,7 +65,7 @@ def in_words(raw: Any) -> str:
     return str(component(raw))
 
 
-def rows_of(
+def compared_rows(
     raw: str | Mapping[str, Any], schedule: Mapping[str, Any], swept: Mapping[str, Sequence[Any]]
 ) -> list[ComparedRow]:
     """The rows of a method: one, or one for each value of an option, of the method or of the
@@ -136,7 +136,7 @@ def _choices(key: str, raw: Any) -> list[tuple[Any, dict[str, Any]]]:
             each_once([*map(in_words, values)])
         if len(values) == 1:
             return [(values[0], {})]
-        return [(value, {key: value if is_number(value) else in_words(value)}) for value in values]
+        return [(value, {key: value if is_numeric(value) else in_words(value)}) for value in values]
     if isinstance(raw, str | Mapping) and key in (*REGISTRIES, "dataset"):
         with within(key):
             name, options = split_component(raw, key.replace("_", " "))
@@ -171,6 +171,6 @@ def _check_any(values: Sequence[Any], *path: str) -> None:
         raise BadInput("got [], expected at least one value", *path)
 
 
-def is_number(value: Any) -> bool:
+def is_numeric(value: Any) -> bool:
     """Whether a value is a number, as which YAML's true and false do not count."""
     return isinstance(value, int | float) and not isinstance(value, bool)
