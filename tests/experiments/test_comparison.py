@@ -144,6 +144,7 @@ def test_the_settings_lie_on_an_axis_if_they_differ_in_one_number(own):
 
     assert axis(noise_level=[0.1, 0.2]) == "noise_level"
     assert axis(partition="dirichlet(alpha=[0.1, 1])") == "dirichlet.alpha"
+    assert axis(partition="dirichlet(alpha=[0.1])") == ""
     assert axis(noise_level=[0.1]) == axis() == axis(partition=["iid", "dirichlet(alpha=1)"]) == ""
 
 

@@ -145,6 +145,8 @@ def _choices(key: str, raw: Any) -> list[tuple[Any, dict[str, Any]]]:
                 found = [*_of_options({"name": name, **options}, known.model_fields)]
                 if len(found) > 1:
                     return found
+                if found[0][1]:  # a list of one value
+                    return [(found[0][0], {})]
     return [(raw, {})]
 
 
